@@ -1,0 +1,222 @@
+//! What a store must do: load, lock and write rows. It never decides.
+//!
+//! The trait is narrow on purpose and has no default bodies: a backend that cannot do something
+//! does not compile. New behaviour is a new command in [`decide`](crate::decide), which no
+//! backend notices.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::command::{Command, Outcome};
+use crate::decide::claim::Leased;
+use crate::error::{Code, Rejection};
+use crate::event::{Cursor, FeedEvent, Filter};
+use crate::execution::Worker;
+use crate::fold::{Blob, BlobRef, Key, WorkingSet};
+use crate::limits;
+use crate::query::{Listing, Page, Query};
+use crate::state::words;
+use crate::text::{LaneId, Namespace, check_capabilities};
+use crate::time::Millis;
+
+/// The machinery failed; nothing is known to have been decided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A stored value cannot be read.
+    #[error("corruption: column {column} holds {value:?}: {why}")]
+    Corruption {
+        /// Table and column.
+        column: String,
+        /// What it holds.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store was busy through all retries. Nothing was changed.
+    #[error("retry_exhausted: {cause}")]
+    RetryExhausted {
+        /// What it said last.
+        cause: String,
+    },
+    /// The database was migrated by a newer version.
+    #[error("schema_too_new: the database has schema {found}; this binary knows {known}")]
+    SchemaTooNew {
+        /// Its schema version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The store failed or cannot be reached; whether the call took effect is unknown.
+    #[error("transport: {cause}")]
+    Transport {
+        /// What it said.
+        cause: String,
+    },
+    /// The store is shut down.
+    #[error("closed: the store is shut down")]
+    Closed,
+}
+
+impl StoreError {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Corruption { .. } => Code::Corruption,
+            Self::RetryExhausted { .. } => Code::RetryExhausted,
+            Self::SchemaTooNew { .. } => Code::SchemaTooNew,
+            Self::Transport { .. } => Code::Transport,
+            Self::Closed => Code::Closed,
+        }
+    }
+}
+
+/// A worker asks for work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimAsk {
+    /// Names the claim: asking again with it finds what it was given.
+    pub claim_id: Uuid,
+    /// Who asks.
+    pub worker: Worker,
+    /// From these lanes; the most urgent and oldest first over all of them.
+    pub lanes: Vec<LaneId>,
+    /// What the worker offers.
+    pub capabilities: BTreeSet<String>,
+    /// How long each lease lasts unless renewed.
+    pub lease_ttl_ms: u64,
+    /// At most so many.
+    pub max: u32,
+}
+
+impl ClaimAsk {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), Rejection> {
+        let refuse = |field, value: String, why: String| {
+            Err(Rejection::invalid(Code::InvalidInput, field, value, why))
+        };
+        if self.lanes.is_empty() || self.lanes.len() > limits::CLAIM_LANES_MAX {
+            let why = format!("must be 1 to {} in number", limits::CLAIM_LANES_MAX);
+            return refuse("lanes", self.lanes.len().to_string(), why);
+        }
+        if self.max == 0 || self.max > limits::CLAIM_MAX {
+            let why = format!("is out of range; use 1 to {}", limits::CLAIM_MAX);
+            return refuse("max", self.max.to_string(), why);
+        }
+        check_capabilities(
+            "worker_capabilities",
+            self.capabilities.iter().map(String::as_str),
+        )?;
+        crate::decide::check_lease_ttl(self.lease_ttl_ms)
+    }
+}
+
+/// Work that was handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The lease.
+    pub leased: Leased,
+    /// The input; nothing when it was created with none.
+    pub input: Option<Blob>,
+}
+
+/// The answer to claims.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claims {
+    /// For each ask, in order, what it was given.
+    pub given: Vec<Vec<Claimed>>,
+    /// When the next delayed execution becomes claimable; ask again then.
+    pub next_due: Option<Millis>,
+}
+
+words! {
+    /// Work that the engine does by itself.
+    Duty {
+        LeaseExpiry = "lease_expiry",
+        AttemptTimeout = "attempt_timeout",
+        Deadline = "deadline",
+        IdempotencyExpiry = "idempotency_expiry",
+        Retention = "retention",
+    }
+}
+
+/// Whose work a duty looks after. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkFilter {
+    /// In this namespace.
+    pub namespace: Option<Namespace>,
+    /// With this tag.
+    pub tag: Option<(String, String)>,
+}
+
+/// What is due.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Due {
+    /// Commands that check and do it.
+    pub commands: Vec<Command>,
+    /// When the next one will be due, if that is known.
+    pub next: Option<Millis>,
+}
+
+/// A page of the feed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventPage {
+    /// What happened, in order.
+    pub events: Vec<FeedEvent>,
+    /// Where to go on; moves past events that the filter left out.
+    pub next: Cursor,
+}
+
+/// What a waiter waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Interest {
+    /// Something became claimable, or a delay was filed.
+    Work,
+    /// Something happened.
+    Events,
+}
+
+/// A store. See the module for what it may and may not do.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// Loads what the commands need, folds them, writes the result, in one transaction.
+    /// Outcomes are in the order of the commands.
+    async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError>;
+
+    /// Moves due delays to the ready table, then hands out what is ready. With no asks, it only
+    /// moves.
+    async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError>;
+
+    /// What a duty has to check now, at most `limit` of it.
+    async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError>;
+
+    /// Loads rows.
+    async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError>;
+
+    /// Finds things.
+    async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError>;
+
+    /// Reads the feed after `from`. A cursor from another kind of store is a rejection.
+    async fn events(
+        &self,
+        from: &Cursor,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<EventPage, StoreError>;
+
+    /// The newest place in the feed.
+    async fn tail(&self) -> Result<Cursor, StoreError>;
+
+    /// Reads bytes; absent ones are left out.
+    async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError>;
+
+    /// The number of changes so far that concern `interest`, as far as this process knows.
+    fn generation(&self, interest: Interest) -> u64;
+
+    /// Waits until that number differs from `seen`, or until the time is up. May wake early.
+    async fn wait(&self, interest: Interest, seen: u64, up_to: Duration);
+
+    /// The store's time.
+    async fn now(&self) -> Result<Millis, StoreError>;
+}

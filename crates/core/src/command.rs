@@ -1,0 +1,134 @@
+//! The commands: everything that can change an execution, listed.
+//!
+//! A command lives in one file under `decide/`: its fields, what it answers, its decision and
+//! what happens when it is sent twice. The list below makes it part of [`Command`] and
+//! [`Reply`]; nothing else knows it, backends least of all.
+
+use crate::decide::{self, Decide};
+use crate::error::Rejection;
+use crate::fold::{Change, Cx, Key, WorkingSet};
+use crate::limits::Config;
+
+/// The answer to a command, or why it was refused.
+pub type Outcome = Result<Reply, Rejection>;
+
+/// Which queue a command travels in, so that small urgent ones never wait behind bulk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Traffic {
+    /// Renewals.
+    Renew,
+    /// What workers say about work they hold.
+    Finish,
+    /// Creations.
+    Create,
+    /// Operators and duties.
+    Admin,
+}
+
+impl Traffic {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Renew, Self::Finish, Self::Create, Self::Admin];
+}
+
+/// A command with its own type of answer.
+pub trait Operation: Decide + Into<Command> {
+    /// Picks this command's answer out of any answer.
+    fn reply(reply: Reply) -> Option<Self::Reply>;
+}
+
+macro_rules! commands {
+    ($($name:ident in $module:ident)*) => {
+        /// Any command.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Command { $(#[doc = concat!("[`", stringify!($module), "`](crate::decide::",
+            stringify!($module), ")")] $name(decide::$module::$name),)* }
+
+        /// Any answer.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Reply { $(#[doc = concat!("Of [`", stringify!($module), "`](crate::decide::",
+            stringify!($module), ")")] $name(<decide::$module::$name as Decide>::Reply),)* }
+
+        impl Command {
+            /// The names of all commands.
+            pub const NAMES: &[&str] = &[$(<decide::$module::$name as Decide>::NAME),*];
+
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$name(_) => <decide::$module::$name as Decide>::NAME,)* }
+            }
+
+            /// The queue it travels in.
+            pub fn traffic(&self) -> Traffic {
+                match self { $(Self::$name(_) => <decide::$module::$name as Decide>::TRAFFIC,)* }
+            }
+
+            /// Refuses what can be refused without looking at any row.
+            pub fn validate(&self, config: &Config) -> Result<(), Rejection> {
+                match self { $(Self::$name(command) => command.validate(config),)* }
+            }
+
+            /// Bytes it carries, for bounding queues.
+            pub fn bytes(&self) -> usize {
+                match self { $(Self::$name(command) => command.bytes(),)* }
+            }
+
+            /// The rows it needs, given those already loaded.
+            pub(crate) fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+                match self { $(Self::$name(command) => command.keys(have),)* }
+            }
+
+            /// What it changes.
+            pub(crate) fn decide(
+                &self,
+                have: &WorkingSet,
+                cx: &mut Cx<'_>,
+            ) -> Result<Change<Reply>, Rejection> {
+                match self {
+                    $(Self::$name(command) => {
+                        command.decide(have, cx).map(|change| change.map(Reply::$name))
+                    })*
+                }
+            }
+        }
+
+        $(
+            impl From<decide::$module::$name> for Command {
+                fn from(command: decide::$module::$name) -> Self {
+                    Self::$name(command)
+                }
+            }
+
+            impl Operation for decide::$module::$name {
+                #[allow(clippy::match_wildcard_for_single_variants)]
+                fn reply(reply: Reply) -> Option<Self::Reply> {
+                    if let Reply::$name(own) = reply { Some(own) } else { None }
+                }
+            }
+        )*
+    };
+}
+
+commands! {
+    Create in create
+    Claim in claim
+    Renew in renew
+    ReportProgress in progress
+    Complete in complete
+    Fail in fail
+    Delay in delay
+    Release in release
+    Cancel in cancel
+    Revoke in revoke
+    Replay in replay
+    ChangePriority in priority
+    Hold in hold
+    Unhold in unhold
+    SetTags in tags
+    ExpireLease in lease_expiry
+    TimeOutAttempt in attempt_timeout
+    ExpireExecution in deadline
+    Trim in retention
+    ForgetKey in key_expiry
+    SaveCursor in consumer
+    DropConsumer in drop_consumer
+}

@@ -1,0 +1,487 @@
+//! Decisions: one command, one file, one pure function over the rows it needs.
+//!
+//! This file holds what they share: who may act ([`holder`]), the one way an execution ends
+//! ([`end`]), the one way it goes back to waiting ([`requeue`]), and what a failure or a lost
+//! lease leads to. No other code may write a terminal state.
+
+pub mod attempt_timeout;
+pub mod cancel;
+pub mod claim;
+pub mod complete;
+pub mod consumer;
+pub mod create;
+pub mod deadline;
+pub mod delay;
+pub mod drop_consumer;
+pub mod fail;
+pub mod hold;
+pub mod key_expiry;
+pub mod lease_expiry;
+pub mod priority;
+pub mod progress;
+pub mod release;
+pub mod renew;
+pub mod replay;
+pub mod retention;
+pub mod revoke;
+pub mod tags;
+pub mod unhold;
+
+use std::fmt::Debug;
+
+use crate::command::Traffic;
+use crate::error::{Code, Rejection, Standing};
+use crate::event::{Event, EventKind};
+use crate::execution::{
+    Active, Attempt, AttemptOutcome, Ending, Execution, Failure, Fence, LeaseEnd, Next, Runnable,
+    State, Terminal, Wait, WaitReason,
+};
+use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
+use crate::ids::ExecutionId;
+use crate::limits::{self, Config, DURATION_MS_MAX};
+use crate::policy::FailureClass;
+use crate::text;
+use crate::time::Millis;
+
+/// A command: what it needs, what it refuses at once, and what it changes.
+pub trait Decide: Clone + Debug + PartialEq + Send + Sync + 'static {
+    /// Its answer.
+    type Reply: Clone + Debug + PartialEq + Send;
+    /// Its name.
+    const NAME: &'static str;
+    /// The queue it travels in.
+    const TRAFFIC: Traffic;
+
+    /// Refuses what can be refused without looking at any row.
+    fn validate(&self, config: &Config) -> Result<(), Rejection>;
+    /// Bytes it carries, for bounding queues.
+    fn bytes(&self) -> usize;
+    /// The rows it needs, given those already loaded.
+    fn keys(&self, have: &WorkingSet) -> Vec<Key>;
+    /// What it changes.
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
+}
+
+/// What a command weighs in a queue without its payload.
+pub(crate) const COMMAND_BYTES: usize = 256;
+
+/// A command about one existing execution; most are.
+pub trait OnExecution: Clone + Debug + PartialEq + Send + Sync + 'static {
+    /// Its answer.
+    type Reply: Clone + Debug + PartialEq + Send;
+    /// Its name.
+    const NAME: &'static str;
+    /// The queue it travels in.
+    const TRAFFIC: Traffic;
+
+    /// The execution it is about.
+    fn id(&self) -> ExecutionId;
+    /// Refuses what can be refused without looking at the execution.
+    fn check(&self, config: &Config) -> Result<(), Rejection>;
+    /// Bytes of payload it carries.
+    fn payload_bytes(&self) -> usize {
+        0
+    }
+    /// What it changes.
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
+}
+
+impl<T: OnExecution> Decide for T {
+    type Reply = T::Reply;
+    const NAME: &'static str = T::NAME;
+    const TRAFFIC: Traffic = T::TRAFFIC;
+
+    fn validate(&self, config: &Config) -> Result<(), Rejection> {
+        self.check(config)
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES + self.payload_bytes()
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        vec![Key::Execution(self.id())]
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<T::Reply>, Rejection> {
+        self.on(have.execution(self.id())?, cx)
+    }
+}
+
+/// The lease that `fence` proves, if it still holds at `at`.
+///
+/// A worker that lost its lease learns how, while that lease was the last one; afterwards its
+/// fence is simply stale; once the execution ended, it learns how that ended.
+fn holder<'x>(x: &'x Execution, fence: Fence, at: Millis) -> Result<&'x Active, Rejection> {
+    let was_last = fence.lease_epoch.checked_add(1) == Some(x.epoch);
+    match &x.state {
+        State::Active(active) => {
+            if fence != x.fence() {
+                return Err(stale(x, fence));
+            }
+            if active.lease.until <= at {
+                let said = format!("the lease on {} ended at {}", x.id, active.lease.until);
+                return Err(Rejection::new(Code::LeaseExpired, said));
+            }
+            Ok(active)
+        }
+        State::Runnable(runnable) => Err(match runnable.last_lease.filter(|_| was_last) {
+            Some(LeaseEnd::Expired) => {
+                Rejection::new(Code::LeaseExpired, format!("the lease on {} ran out", x.id))
+            }
+            Some(LeaseEnd::Revoked) => Rejection::new(
+                Code::LeaseRevoked,
+                format!("the lease on {} was revoked", x.id),
+            ),
+            Some(
+                LeaseEnd::Completed
+                | LeaseEnd::Failed
+                | LeaseEnd::Cancelled
+                | LeaseEnd::Delayed
+                | LeaseEnd::Released,
+            ) => not_active(x),
+            None => stale(x, fence),
+        }),
+        State::Terminal(_) => Err(not_active(x)),
+    }
+}
+
+fn stale(x: &Execution, fence: Fence) -> Rejection {
+    let said = format!(
+        "the fence (attempt {}, epoch {}) is not the current one of {} (epoch {})",
+        fence.attempt_index, fence.lease_epoch, x.id, x.epoch
+    );
+    Rejection::new(Code::StaleLease, said).standing(x.standing())
+}
+
+/// No worker holds `x`.
+fn not_active(x: &Execution) -> Rejection {
+    let standing = x.standing();
+    let said = match standing.outcome {
+        Some(outcome) => format!("{} has ended: {outcome}", x.id),
+        None => format!("{} is {}, not active", x.id, standing.phase),
+    };
+    Rejection::new(Code::ExecutionNotActive, said).standing(standing)
+}
+
+impl Execution {
+    /// The fence of the current lease.
+    pub fn fence(&self) -> Fence {
+        let attempt_index = match &self.state {
+            State::Active(active) => active.attempt.index,
+            State::Runnable(_) | State::Terminal(_) => self.counts.attempts.saturating_sub(1),
+        };
+        Fence {
+            attempt_index,
+            lease_epoch: self.epoch,
+        }
+    }
+
+    /// Where it stands, for a worker that no longer holds it.
+    pub fn standing(&self) -> Standing {
+        let outcome = match &self.state {
+            State::Terminal(terminal) => Some(terminal.ending.outcome()),
+            State::Runnable(_) | State::Active(_) => None,
+        };
+        Standing {
+            phase: self.state.phase(),
+            outcome,
+            lease_epoch: self.epoch,
+            attempts: self.counts.attempts,
+        }
+    }
+
+    /// Whether the worker with `fence` ended the last lease in the way `how`.
+    fn ended_by(&self, fence: Fence, how: LeaseEnd) -> bool {
+        let (last_lease, index) = match &self.state {
+            State::Runnable(r) => (
+                r.last_lease,
+                match &r.next {
+                    Next::Resume(attempt) => attempt.index,
+                    // A released attempt was taken back: its index is the next one again.
+                    Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay
+                        if r.last_lease == Some(LeaseEnd::Released) =>
+                    {
+                        self.counts.attempts
+                    }
+                    Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay => {
+                        self.counts.attempts.saturating_sub(1)
+                    }
+                },
+            ),
+            State::Terminal(t) => (
+                t.last_lease,
+                t.attempt.as_ref().map_or(u32::MAX, |attempt| attempt.index),
+            ),
+            State::Active(_) => return false,
+        };
+        last_lease == Some(how)
+            && fence.attempt_index == index
+            && fence.lease_epoch.checked_add(1) == Some(self.epoch)
+    }
+
+    /// A copy with its version and time of change moved on.
+    fn changed(&self, at: Millis) -> Self {
+        Self {
+            version: self.version + 1,
+            updated_at: at,
+            ..self.clone()
+        }
+    }
+}
+
+/// How a lease ends, and why; the reason is recorded when it is taken from its holder.
+#[derive(Clone, Copy)]
+struct Parting<'a> {
+    how: LeaseEnd,
+    reason: &'a str,
+}
+
+impl Parting<'_> {
+    /// The how says it all.
+    fn own(how: LeaseEnd) -> Self {
+        Self { how, reason: "" }
+    }
+
+    /// The event that tells of a lease taken from its holder.
+    fn event(self, x: &Execution, active: &Active, at: Millis) -> Option<Event> {
+        let attempt_index = active.attempt.index;
+        let worker = active.attempt.worker.clone();
+        let kind = match self.how {
+            LeaseEnd::Expired => EventKind::LeaseExpired {
+                attempt_index,
+                worker,
+            },
+            LeaseEnd::Revoked => EventKind::LeaseRevoked {
+                attempt_index,
+                worker,
+                reason: self.reason.to_owned(),
+            },
+            LeaseEnd::Completed
+            | LeaseEnd::Failed
+            | LeaseEnd::Cancelled
+            | LeaseEnd::Delayed
+            | LeaseEnd::Released => return None,
+        };
+        Some(Event::new(x, at, kind))
+    }
+}
+
+/// Ends `x`: the only way a terminal state comes about.
+///
+/// Ends the attempt, fences whoever holds the lease, starts the retention clock, and appends the
+/// one completion event (after the loss of the lease, if it was taken from its holder).
+fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effects {
+    let at = cx.at(x);
+    let mut ended = x.changed(at);
+    let mut events = Vec::new();
+    let (attempt, last_lease) = match &x.state {
+        State::Active(active) => {
+            ended.epoch += 1;
+            events.extend(parting.event(x, active, at));
+            (Some(active.paused(at)), Some(parting.how))
+        }
+        State::Runnable(Runnable {
+            next: Next::Resume(attempt),
+            last_lease,
+            ..
+        }) => (Some(attempt.clone()), *last_lease),
+        State::Runnable(Runnable { last_lease, .. }) => (None, *last_lease),
+        State::Terminal(_) => unreachable!("every decision refuses to end what has ended"),
+    };
+    let kind = EventKind::Completion {
+        outcome: ending.outcome(),
+        attempt_index: attempt.as_ref().map(|attempt| attempt.index),
+        reason: match &ending {
+            Ending::Success { .. } => None,
+            Ending::Failed(failure) => Some(failure.reason.clone()),
+            Ending::Cancelled { reason, .. } | Ending::Expired { reason } => Some(reason.clone()),
+        },
+    };
+    events.push(Event::new(x, at, kind));
+    let kept_ms = x.spec.policy.retention_ms.unwrap_or(cx.config.retention_ms);
+    let retain_until = at.plus(kept_ms);
+    ended.state = State::Terminal(Terminal {
+        ending,
+        at,
+        attempt,
+        last_lease,
+        retain_until,
+    });
+    Effects {
+        execution: Some(ended),
+        events,
+        ..Effects::default()
+    }
+}
+
+/// Takes `x` from its holder and lets it wait for the next worker.
+fn requeue(x: &Execution, next: Next, wait: Option<Wait>, how: LeaseEnd, at: Millis) -> Execution {
+    let mut waiting = x.changed(at);
+    waiting.epoch += 1;
+    waiting.state = State::Runnable(Runnable {
+        next,
+        wait,
+        hold: None,
+        last_lease: Some(how),
+    });
+    waiting
+}
+
+impl Active {
+    /// The attempt with the time of this lease added to what it ran.
+    fn paused(&self, at: Millis) -> Attempt {
+        let ran_ms = self
+            .attempt
+            .ran_ms
+            .saturating_add(at.since(self.lease.acquired_at));
+        Attempt {
+            ran_ms,
+            ..self.attempt.clone()
+        }
+    }
+}
+
+/// What a failed attempt leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Another attempt will follow.
+    RetryScheduled {
+        /// Not before.
+        delay_until: Millis,
+        /// Its index.
+        next_attempt_index: u32,
+    },
+    /// The execution ended.
+    TerminalFailed,
+}
+
+/// Ends the running attempt with a failure: a retry if the policy allows one, else the end.
+fn fail_attempt(
+    x: &Execution,
+    active: &Active,
+    (failure, class): (Failure, FailureClass),
+    parting: Parting<'_>,
+    cx: &mut Cx<'_>,
+) -> Change<Failed> {
+    let at = cx.at(x);
+    let after = x
+        .spec
+        .policy
+        .retry_after(class, &failure, x.counts.retries, cx.entropy);
+    let Some(delay_ms) = after else {
+        let effects = end(x, Ending::Failed(failure), parting, cx);
+        return Change {
+            reply: Failed::TerminalFailed,
+            effects,
+        };
+    };
+    let until = at.plus(delay_ms);
+    let wait = Wait {
+        until,
+        reason: WaitReason::RetryBackoff,
+    };
+    let why = Some(failure.clone());
+    let attempt = active
+        .attempt
+        .record(x.id, at, AttemptOutcome::Failure, why);
+    let event = EventKind::AttemptFailed {
+        attempt_index: active.attempt.index,
+        failure: failure.clone(),
+        retry_at: until,
+    };
+    let mut events: Vec<_> = parting.event(x, active, at).into_iter().collect();
+    events.push(Event::new(x, at, event));
+    let mut waiting = requeue(x, Next::Retry(failure), Some(wait), parting.how, at);
+    waiting.counts.retries += 1;
+    let next_attempt_index = waiting.counts.attempts;
+    let effects = Effects {
+        execution: Some(waiting),
+        attempt: Some(attempt),
+        events,
+        ..Effects::default()
+    };
+    Change {
+        reply: Failed::RetryScheduled {
+            delay_until: until,
+            next_attempt_index,
+        },
+        effects,
+    }
+}
+
+/// What a lost lease leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Another worker will take over.
+    Requeued,
+    /// It was lost too often: the execution failed.
+    ReclaimsExhausted,
+}
+
+/// Takes the lease away: another worker will take over, unless it was lost too often.
+fn lose_lease(x: &Execution, active: &Active, parting: Parting<'_>, cx: &Cx<'_>) -> Change<Lost> {
+    let at = cx.at(x);
+    if x.counts.reclaims >= x.spec.policy.max_reclaims() {
+        let failure = Failure {
+            reason: "max_reclaims_exceeded".to_owned(),
+            category: text::Category::new("infra_crash").expect("a valid category"),
+        };
+        let effects = end(x, Ending::Failed(failure), parting, cx);
+        return Change {
+            reply: Lost::ReclaimsExhausted,
+            effects,
+        };
+    }
+    let record = active
+        .attempt
+        .record(x.id, at, AttemptOutcome::Interrupted, None);
+    let mut waiting = requeue(x, Next::Reclaim, None, parting.how, at);
+    waiting.counts.reclaims += 1;
+    let effects = Effects {
+        execution: Some(waiting),
+        attempt: Some(record),
+        events: parting.event(x, active, at).into_iter().collect(),
+        ..Effects::default()
+    };
+    Change {
+        reply: Lost::Requeued,
+        effects,
+    }
+}
+
+fn check_reason(field: &'static str, reason: &str) -> Result<(), Rejection> {
+    text::prose(field, reason, limits::REASON_BYTES_MAX)
+}
+
+pub(crate) fn check_lease_ttl(ttl_ms: u64) -> Result<(), Rejection> {
+    if (limits::LEASE_TTL_MS_MIN..=limits::LEASE_TTL_MS_MAX).contains(&ttl_ms) {
+        return Ok(());
+    }
+    let (min, max) = (limits::LEASE_TTL_MS_MIN, limits::LEASE_TTL_MS_MAX);
+    let why = format!("is out of range; use {min} to {max} ms");
+    Err(Rejection::invalid(
+        Code::InvalidInput,
+        "lease_ttl_ms",
+        ttl_ms,
+        why,
+    ))
+}
+
+/// Refuses a time before the epoch or absurdly far away.
+fn check_time(field: &'static str, at: Millis, now: Millis) -> Result<(), Rejection> {
+    if at >= Millis::ZERO && at.since(now) <= DURATION_MS_MAX {
+        return Ok(());
+    }
+    let why = "is not a time between 1970 and ten years from now, in milliseconds";
+    Err(Rejection::invalid(Code::InvalidInput, field, at, why))
+}
+
+fn check_payload(field: &'static str, bytes: usize, config: &Config) -> Result<(), Rejection> {
+    let max = config.payload_bytes_max;
+    if bytes <= max {
+        return Ok(());
+    }
+    let why = format!("is {bytes} bytes long; at most {max} are allowed");
+    Err(Rejection::invalid(Code::PayloadTooLarge, field, "", why))
+}

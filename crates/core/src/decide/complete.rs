@@ -1,0 +1,66 @@
+//! Complete: the holder ends the execution with success.
+//!
+//! Sent twice with the fence that ended the attempt: success again, and the first result stays.
+
+use bytes::Bytes;
+
+use super::{OnExecution, Parting, check_payload, end, holder};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::{Ending, Execution, Fence, LeaseEnd, State};
+use crate::fold::{Blob, BlobRef, Change, Cx};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+use crate::state::TerminalOutcome;
+use crate::text::Encoding;
+
+/// End an execution with success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complete {
+    /// Which.
+    pub id: ExecutionId,
+    /// Proof of holding it.
+    pub fence: Fence,
+    /// What came out of it.
+    pub result: Option<Bytes>,
+    /// How the result is encoded.
+    pub encoding: Option<Encoding>,
+}
+
+impl OnExecution for Complete {
+    type Reply = ();
+    const NAME: &'static str = "complete_execution";
+    const TRAFFIC: Traffic = Traffic::Finish;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, config: &Config) -> Result<(), Rejection> {
+        check_payload("result", self.payload_bytes(), config)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.result.as_ref().map_or(0, Bytes::len)
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        if let State::Terminal(terminal) = &x.state
+            && terminal.ending.outcome() == TerminalOutcome::Success
+            && x.ended_by(self.fence, LeaseEnd::Completed)
+        {
+            return Ok(Change::none(()));
+        }
+        holder(x, self.fence, cx.at(x))?;
+        let ending = Ending::Success {
+            result: self.result.is_some(),
+        };
+        let mut effects = end(x, ending, Parting::own(LeaseEnd::Completed), cx);
+        effects.blob = self.result.clone().map(|bytes| Blob {
+            at: BlobRef::Result(x.id, self.fence.attempt_index),
+            encoding: self.encoding.clone(),
+            bytes,
+        });
+        Ok(Change { reply: (), effects })
+    }
+}

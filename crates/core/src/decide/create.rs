@@ -1,0 +1,316 @@
+//! Create: a new execution, claimable (or delayed) from the moment it is acknowledged.
+//!
+//! Sent twice: the same idempotency key or the same id with the same content answers
+//! `Duplicate` with the original's id; with other content it is a conflict that names the first
+//! field that differs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::{COMMAND_BYTES, Decide, check_payload, check_time};
+use crate::command::Traffic;
+use crate::error::{Code, Rejection};
+use crate::execution::{
+    Counts, Execution, Fingerprint, Next, Priority, Runnable, Spec, State, Tags, Wait, WaitReason,
+};
+use crate::fold::{Blob, BlobRef, Change, Cx, Effects, Key, KeyRow, WorkingSet};
+use crate::ids::ExecutionId;
+use crate::limits::{Config, TAGS_MAX};
+use crate::policy::Policy;
+use crate::state::{PublicState, public_state};
+use crate::text::{
+    Creator, Encoding, IdempotencyKey, Kind, LaneId, Namespace, check_tag_key, check_tag_value,
+};
+use crate::time::Millis;
+
+/// Create an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Create {
+    /// The id, minted by the caller.
+    pub id: ExecutionId,
+    /// Tenancy scope.
+    pub namespace: Namespace,
+    /// The queue.
+    pub lane: LaneId,
+    /// What kind of work.
+    pub kind: Kind,
+    /// What to work on; opaque.
+    pub input: Bytes,
+    /// How the input is encoded.
+    pub encoding: Option<Encoding>,
+    /// 0 to 9000, higher first.
+    pub priority: i32,
+    /// Who creates it.
+    pub creator: Creator,
+    /// Makes the creation repeatable whatever its id.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// Its tags.
+    pub tags: Tags,
+    /// Retry, timeout and retention rules.
+    pub policy: Policy,
+    /// Not to be claimed before.
+    pub delay_until: Option<Millis>,
+    /// Expires for good at.
+    pub deadline_at: Option<Millis>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It exists now.
+    Created {
+        /// Its id.
+        execution_id: ExecutionId,
+        /// Waiting or delayed.
+        public_state: PublicState,
+    },
+    /// It existed already.
+    Duplicate {
+        /// The id of the original.
+        execution_id: ExecutionId,
+    },
+}
+
+impl Created {
+    /// The execution, new or not.
+    pub fn execution_id(&self) -> ExecutionId {
+        match self {
+            Self::Created { execution_id, .. } | Self::Duplicate { execution_id } => *execution_id,
+        }
+    }
+}
+
+impl Decide for Create {
+    type Reply = Created;
+    const NAME: &'static str = "create_execution";
+    const TRAFFIC: Traffic = Traffic::Create;
+
+    fn validate(&self, config: &Config) -> Result<(), Rejection> {
+        Priority::new(self.priority)?;
+        check_payload("input_payload", self.input.len(), config)?;
+        check_tags(&self.tags)?;
+        self.policy.validate()?;
+        if self.policy.dedup_window_ms.is_some() && self.idempotency_key.is_none() {
+            let why = "needs an idempotency_key to apply to";
+            return Err(Rejection::invalid(
+                Code::InvalidInput,
+                "dedup_window_ms",
+                "",
+                why,
+            ));
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES + self.input.len()
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        let key = self.idempotency_key.clone();
+        let key = key.map(|key| Key::Idempotency(self.namespace.clone(), key));
+        std::iter::once(Key::Execution(self.id))
+            .chain(key)
+            .collect()
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Created>, Rejection> {
+        let fingerprint = self.fingerprint();
+        let key = self
+            .idempotency_key
+            .clone()
+            .map(|key| (self.namespace.clone(), key));
+        let known = key.as_ref().and_then(|key| have.keys.get(key)?.as_ref());
+        if let Some(row) = known.filter(|row| row.expires_at > cx.now) {
+            let conflict = Code::IdempotencyKeyConflict;
+            return self.repeated(row.execution, &row.fingerprint, &fingerprint, conflict);
+        }
+        if let Ok(x) = have.execution(self.id) {
+            let conflict = Code::ExecutionIdConflict;
+            return self.repeated(x.id, &x.spec.fingerprint, &fingerprint, conflict);
+        }
+        for (field, at) in [
+            ("delay_until", self.delay_until),
+            ("execution_deadline_at", self.deadline_at),
+        ] {
+            at.map_or(Ok(()), |at| check_time(field, at, cx.now))?;
+        }
+        let x = self.execution(fingerprint.clone(), cx.now)?;
+        let expires_at = cx.now.plus(
+            self.policy
+                .dedup_window_ms
+                .unwrap_or(cx.config.dedup_window_ms),
+        );
+        let row = KeyRow {
+            execution: self.id,
+            fingerprint,
+            expires_at,
+        };
+        let blob = (!self.input.is_empty()).then(|| Blob {
+            at: BlobRef::Input(self.id),
+            encoding: self.encoding.clone(),
+            bytes: self.input.clone(),
+        });
+        let reply = Created::Created {
+            execution_id: self.id,
+            public_state: public_state(&x, cx.now),
+        };
+        let key = key.map(|key| (key, Some(row)));
+        Ok(Change {
+            reply,
+            effects: Effects {
+                execution: Some(x),
+                key,
+                blob,
+                ..Effects::default()
+            },
+        })
+    }
+}
+
+/// Refuses tags that are too many, badly named or too long.
+pub(super) fn check_tags(tags: &Tags) -> Result<(), Rejection> {
+    if tags.len() > TAGS_MAX {
+        let why = format!(
+            "are {} in number; at most {TAGS_MAX} are allowed",
+            tags.len()
+        );
+        return Err(Rejection::invalid(Code::InvalidInput, "tags", "", why));
+    }
+    for (key, value) in tags {
+        check_tag_key(key)?;
+        check_tag_value(value)?;
+    }
+    Ok(())
+}
+
+/// The fields of a fingerprint, in the order in which a difference is reported.
+const FIELDS: [&str; 12] = [
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "input_payload",
+    "payload_encoding",
+    "priority",
+    "creator_identity",
+    "idempotency_key",
+    "tags",
+    "policy",
+    "delay_until",
+    "execution_deadline_at",
+];
+/// Bytes kept of the digest of each field; only used to name the one that differs.
+const FIELD_BYTES: usize = 4;
+/// Bytes kept of the digest of everything; decides equality.
+const WHOLE_BYTES: usize = 16;
+
+impl Create {
+    fn execution(&self, fingerprint: Fingerprint, now: Millis) -> Result<Execution, Rejection> {
+        let relative = self.policy.execution_deadline_ms().map(|ms| now.plus(ms));
+        let deadline_at = [self.deadline_at, relative].into_iter().flatten().min();
+        let wait = self.delay_until.filter(|until| *until > now);
+        let wait = wait.map(|until| Wait {
+            until,
+            reason: WaitReason::Delay,
+        });
+        Ok(Execution {
+            id: self.id,
+            version: 1,
+            spec: Arc::new(Spec {
+                namespace: self.namespace.clone(),
+                lane: self.lane.clone(),
+                kind: self.kind.clone(),
+                creator: self.creator.clone(),
+                policy: self.policy.clone(),
+                idempotency_key: self.idempotency_key.clone(),
+                fingerprint,
+                created_at: now,
+            }),
+            priority: Priority::new(self.priority)?,
+            tags: self.tags.clone(),
+            deadline_at,
+            epoch: 0,
+            counts: Counts::default(),
+            progress: None,
+            started_at: None,
+            updated_at: now,
+            state: State::Runnable(Runnable {
+                next: Next::First,
+                wait,
+                hold: None,
+                last_lease: None,
+            }),
+        })
+    }
+
+    fn repeated(
+        &self,
+        original: ExecutionId,
+        stored: &Fingerprint,
+        sent: &Fingerprint,
+        conflict: Code,
+    ) -> Result<Change<Created>, Rejection> {
+        let Some(field) = first_difference(stored, sent) else {
+            return Ok(Change::none(Created::Duplicate {
+                execution_id: original,
+            }));
+        };
+        let (subject, value) = match &self.idempotency_key {
+            Some(key) if conflict == Code::IdempotencyKeyConflict => {
+                ("idempotency_key", key.to_string())
+            }
+            Some(_) | None => ("execution_id", self.id.to_string()),
+        };
+        let why = format!("belongs to execution {original}, created with another {field}");
+        let mut clash = Rejection::invalid(conflict, subject, value, why);
+        clash.field = Some(field);
+        Err(clash)
+    }
+
+    /// Digests each field and the whole.
+    fn fingerprint(&self) -> Fingerprint {
+        let text = |value: &dyn ToString| value.to_string().into_bytes();
+        let time = |at: Option<Millis>| at.map_or_else(Vec::new, |at| text(&at));
+        let tags = serde_json::to_vec(&self.tags).expect("a map of texts is JSON");
+        let fields: [Vec<u8>; FIELDS.len()] = [
+            text(&self.namespace),
+            text(&self.lane),
+            text(&self.kind),
+            self.input.to_vec(),
+            self.encoding.as_ref().map_or_else(Vec::new, |e| text(e)),
+            text(&self.priority),
+            text(&self.creator),
+            self.idempotency_key
+                .as_ref()
+                .map_or_else(Vec::new, |k| text(k)),
+            tags,
+            self.policy.to_json().into_bytes(),
+            time(self.delay_until),
+            time(self.deadline_at),
+        ];
+        let mut whole = Sha256::new();
+        let mut print = vec![0; WHOLE_BYTES];
+        for field in fields {
+            let digest = Sha256::digest(&field);
+            whole.update(digest);
+            print.extend_from_slice(&digest[..FIELD_BYTES]);
+        }
+        print[..WHOLE_BYTES].copy_from_slice(&whole.finalize()[..WHOLE_BYTES]);
+        Fingerprint(print)
+    }
+}
+
+/// The first field in which two fingerprints differ.
+fn first_difference(stored: &Fingerprint, sent: &Fingerprint) -> Option<&'static str> {
+    if stored == sent {
+        return None;
+    }
+    let part = |print: &Fingerprint, n: usize| -> Option<Vec<u8>> {
+        let from = WHOLE_BYTES + n * FIELD_BYTES;
+        print.0.get(from..from + FIELD_BYTES).map(<[u8]>::to_vec)
+    };
+    let differs = (0..FIELDS.len()).find(|n| part(stored, *n) != part(sent, *n));
+    Some(differs.map_or("content", |n| FIELDS[n]))
+}

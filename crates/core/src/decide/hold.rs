@@ -1,0 +1,61 @@
+//! Hold: an operator keeps a waiting execution from being claimed.
+//!
+//! Sent twice: held, and the first reason stays.
+
+use super::{OnExecution, check_reason};
+use crate::command::Traffic;
+use crate::error::{Code, Rejection};
+use crate::event::{Event, EventKind};
+use crate::execution::{self, Execution, State};
+use crate::fold::{Change, Cx, Effects};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+
+/// Keep an execution from being claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Which.
+    pub id: ExecutionId,
+    /// Why.
+    pub reason: String,
+}
+
+impl OnExecution for Hold {
+    type Reply = ();
+    const NAME: &'static str = "hold_execution";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, _: &Config) -> Result<(), Rejection> {
+        check_reason("reason", &self.reason)
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        let at = cx.at(x);
+        let mut held = x.changed(at);
+        match &mut held.state {
+            State::Runnable(runnable) if runnable.hold.is_some() => Ok(Change::none(())),
+            State::Runnable(runnable) => {
+                let reason = self.reason.clone();
+                runnable.hold = Some(execution::Hold {
+                    reason: reason.clone(),
+                    at,
+                });
+                let events = vec![Event::new(x, at, EventKind::Held { reason })];
+                let effects = Effects {
+                    execution: Some(held),
+                    events,
+                    ..Effects::default()
+                };
+                Ok(Change { reply: (), effects })
+            }
+            State::Active(_) | State::Terminal(_) => {
+                let said = format!("{} is {}, not waiting", x.id, x.state.phase());
+                Err(Rejection::new(Code::NotRunnable, said).standing(x.standing()))
+            }
+        }
+    }
+}

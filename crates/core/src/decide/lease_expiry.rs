@@ -1,0 +1,73 @@
+//! Lease expiry: the sweep looks at a lease that was filed as due.
+//!
+//! Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
+//! again. Sent twice: the second finds nothing to do.
+
+use super::{Lost, OnExecution, Parting, lose_lease};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::{Execution, LeaseEnd, State};
+use crate::fold::{Change, Cx, Effects};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+
+/// Check whether a lease ran out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpireLease {
+    /// On which execution.
+    pub id: ExecutionId,
+    /// The lease that was filed as due.
+    pub lease_epoch: u64,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseChecked {
+    /// It ran out.
+    Expired(Lost),
+    /// It was renewed; the sweep will come back.
+    Renewed,
+    /// There is no such lease any more.
+    Gone,
+}
+
+impl OnExecution for ExpireLease {
+    type Reply = LeaseChecked;
+    const NAME: &'static str = "expire_lease";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<LeaseChecked>, Rejection> {
+        let active = match &x.state {
+            State::Active(active) if x.epoch == self.lease_epoch => active,
+            State::Active(_) | State::Runnable(_) | State::Terminal(_) => {
+                return Ok(Change::none(LeaseChecked::Gone));
+            }
+        };
+        if active.lease.until > cx.at(x) {
+            let mut active = active.clone();
+            active.lease.check_at = active.lease.until;
+            let refiled = Execution {
+                state: State::Active(active),
+                ..x.clone()
+            };
+            let effects = Effects {
+                execution: Some(refiled),
+                ..Effects::default()
+            };
+            return Ok(Change {
+                reply: LeaseChecked::Renewed,
+                effects,
+            });
+        }
+        let parting = Parting::own(LeaseEnd::Expired);
+        Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))
+    }
+}

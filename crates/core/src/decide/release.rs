@@ -1,0 +1,68 @@
+//! Release: the holder undoes its claim, as on shutdown. It does not count as an attempt.
+//!
+//! The execution is claimable at once, as what it was before the claim. Sent twice with the
+//! fence that released it: the same answer.
+
+use super::{OnExecution, holder, requeue};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::{Active, AttemptKind, Execution, Fence, LeaseEnd, Next};
+use crate::fold::{Change, Cx, Effects};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+use crate::time::Millis;
+
+/// Undo a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Of which execution.
+    pub id: ExecutionId,
+    /// Proof of holding it.
+    pub fence: Fence,
+}
+
+impl OnExecution for Release {
+    type Reply = ();
+    const NAME: &'static str = "release_execution";
+    const TRAFFIC: Traffic = Traffic::Finish;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        if x.ended_by(self.fence, LeaseEnd::Released) {
+            return Ok(Change::none(()));
+        }
+        let at = cx.at(x);
+        let active = holder(x, self.fence, at)?;
+        let mut waiting = requeue(x, before_claim(active, at), None, LeaseEnd::Released, at);
+        if !active.resumed {
+            waiting.counts.attempts -= 1;
+        }
+        Ok(Change {
+            reply: (),
+            effects: Effects {
+                execution: Some(waiting),
+                ..Effects::default()
+            },
+        })
+    }
+}
+
+/// What the claim that led to `active` had found.
+fn before_claim(active: &Active, at: Millis) -> Next {
+    if active.resumed {
+        return Next::Resume(active.paused(at));
+    }
+    match (active.attempt.kind, &active.attempt.after) {
+        (AttemptKind::Retry, Some(failure)) => Next::Retry(failure.clone()),
+        (AttemptKind::Reclaim, _) => Next::Reclaim,
+        (AttemptKind::Replay, _) => Next::Replay,
+        (AttemptKind::Initial, _) | (AttemptKind::Retry, None) => Next::First,
+    }
+}

@@ -1,0 +1,59 @@
+//! Retention: a finished execution is removed, with everything it owned, when its time is up.
+//!
+//! Its idempotency key stays for its own window: a late repeat must not run the work again.
+//! Sent twice, or too early: nothing to do.
+
+use super::{COMMAND_BYTES, Decide};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::State;
+use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+
+/// Remove an execution if it has been finished for long enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trim {
+    /// Which.
+    pub id: ExecutionId,
+}
+
+impl Decide for Trim {
+    /// Whether it is gone now.
+    type Reply = bool;
+    const NAME: &'static str = "trim_execution";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        vec![Key::Execution(self.id)]
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {
+        // Another process was faster: there is nothing left to remove.
+        let Ok(x) = have.execution(self.id) else {
+            return Ok(Change::none(false));
+        };
+        match &x.state {
+            State::Terminal(terminal) if terminal.retain_until <= cx.at(x) => {
+                let effects = Effects {
+                    removed: Some(x.id),
+                    ..Effects::default()
+                };
+                Ok(Change {
+                    reply: true,
+                    effects,
+                })
+            }
+            // Replayed since, or not due.
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) => Ok(Change::none(false)),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Revoke: an operator takes the lease away; another worker will take over.
+//!
+//! Counts as a reclaim. Sent twice: `AlreadySatisfied`, until the next claim.
+
+use super::{Lost, OnExecution, Parting, check_reason, lose_lease, not_active, stale};
+use crate::command::Traffic;
+use crate::error::{Code, Rejection};
+use crate::execution::{Execution, Fence, LeaseEnd, State};
+use crate::fold::{Change, Cx};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+use crate::text::WorkerInstanceId;
+
+/// Take a lease away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoke {
+    /// On which execution.
+    pub id: ExecutionId,
+    /// Only this lease.
+    pub expected: Option<Fence>,
+    /// Only a lease of this worker process.
+    pub worker_instance: Option<WorkerInstanceId>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    /// The lease is gone.
+    Revoked {
+        /// The epoch it had.
+        lease_epoch: u64,
+        /// What follows.
+        lost: Lost,
+    },
+    /// It was gone already.
+    AlreadySatisfied {
+        /// How it went.
+        how: LeaseEnd,
+    },
+}
+
+impl OnExecution for Revoke {
+    type Reply = Revoked;
+    const NAME: &'static str = "revoke_lease";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, _: &Config) -> Result<(), Rejection> {
+        check_reason("reason", &self.reason)
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Revoked>, Rejection> {
+        let active = match &x.state {
+            State::Active(active) => active,
+            State::Runnable(runnable) => {
+                return match runnable.last_lease {
+                    Some(how @ (LeaseEnd::Revoked | LeaseEnd::Expired)) => {
+                        Ok(Change::none(Revoked::AlreadySatisfied { how }))
+                    }
+                    Some(
+                        LeaseEnd::Completed
+                        | LeaseEnd::Failed
+                        | LeaseEnd::Cancelled
+                        | LeaseEnd::Delayed
+                        | LeaseEnd::Released,
+                    )
+                    | None => {
+                        let said = format!("no worker holds {}", x.id);
+                        Err(Rejection::new(Code::NoActiveLease, said).standing(x.standing()))
+                    }
+                };
+            }
+            State::Terminal(_) => return Err(not_active(x)),
+        };
+        let worker = &active.attempt.worker;
+        let other = self
+            .worker_instance
+            .as_ref()
+            .is_some_and(|own| *own != worker.instance);
+        if let Some(fence) = self.expected.filter(|fence| *fence != x.fence()) {
+            return Err(stale(x, fence));
+        }
+        if other {
+            let said = format!("the lease on {} belongs to {}", x.id, worker.instance);
+            return Err(Rejection::new(Code::StaleLease, said).standing(x.standing()));
+        }
+        let parting = Parting {
+            how: LeaseEnd::Revoked,
+            reason: &self.reason,
+        };
+        let lease_epoch = x.epoch;
+        let change = lose_lease(x, active, parting, cx);
+        Ok(change.map(|lost| Revoked::Revoked { lease_epoch, lost }))
+    }
+}

@@ -1,0 +1,69 @@
+//! Set tags: add, replace and remove tags, in any state, finished ones included.
+//!
+//! Sent twice: the second changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::{OnExecution, create::check_tags};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::{Execution, Tags};
+use crate::fold::{Change, Cx, Effects};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+use crate::text::check_tag_key;
+
+/// Set and remove tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// To add or replace.
+    pub set: Tags,
+    /// To remove; removing an absent one is fine.
+    pub remove: BTreeSet<String>,
+}
+
+/// Change the tags of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetTags {
+    /// Of which.
+    pub id: ExecutionId,
+    /// What to change. A key in both is set.
+    pub edit: Edit,
+}
+
+impl OnExecution for SetTags {
+    /// How many tags it carries now.
+    type Reply = usize;
+    const NAME: &'static str = "set_execution_tags";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn check(&self, _: &Config) -> Result<(), Rejection> {
+        check_tags(&self.edit.set)?;
+        self.edit
+            .remove
+            .iter()
+            .try_for_each(|key| check_tag_key(key))
+    }
+
+    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<usize>, Rejection> {
+        let mut tags = x.tags.clone();
+        tags.retain(|key, _| !self.edit.remove.contains(key));
+        tags.extend(self.edit.set.clone());
+        check_tags(&tags)?;
+        if tags == x.tags {
+            return Ok(Change::none(tags.len()));
+        }
+        let reply = tags.len();
+        let mut tagged = x.changed(cx.at(x));
+        tagged.tags = tags;
+        let effects = Effects {
+            execution: Some(tagged),
+            ..Effects::default()
+        };
+        Ok(Change { reply, effects })
+    }
+}

@@ -1,0 +1,246 @@
+//! Rejections: why a command was refused, with a stable code and what to do next.
+//!
+//! A rejection is an answer, not a failure of the machinery (that is
+//! [`StoreError`](crate::StoreError)). Codes never change their meaning once published;
+//! `docs/errors.md` is generated from the table below.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::ExecutionId;
+use crate::state::{Phase, TerminalOutcome};
+
+/// What kind of answer a code is; decides how a caller reacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The thing does not exist.
+    NotFound,
+    /// The input is wrong; the same call will never succeed.
+    Validation,
+    /// Somebody else was faster or the store is busy.
+    Contention,
+    /// The call clashes with something permanent.
+    Conflict,
+    /// The thing is in a state that does not allow it.
+    State,
+    /// Stored data or the machinery is broken.
+    Fault,
+}
+
+macro_rules! codes {
+    ($($name:ident $text:literal $class:ident $retryable:literal $meaning:literal $hint:literal)*) => {
+        /// A stable code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code { $(#[doc = $meaning] $name,)* }
+
+        impl Code {
+            /// All of them, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The literal that users see.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// How a caller should react.
+            pub fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class),* }
+            }
+
+            /// Whether the same call may succeed later.
+            pub fn retryable(self) -> bool {
+                match self { $(Self::$name => $retryable),* }
+            }
+
+            /// When it is answered.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning),* }
+            }
+
+            /// What to do next.
+            pub fn hint(self) -> &'static str {
+                match self { $(Self::$name => $hint),* }
+            }
+        }
+    };
+}
+
+codes! {
+    ExecutionNotFound "execution_not_found" NotFound false
+        "No execution has this id, or it was removed by retention."
+        "Check the id; list executions to find it."
+    ConsumerNotFound "consumer_not_found" NotFound false
+        "No consumer of the event feed has this name."
+        "Save a cursor under the name first."
+    InvalidInput "invalid_input" Validation false
+        "A field is malformed or outside its range."
+        "Correct the field that the answer names."
+    InvalidPolicyJson "invalid_policy_json" Validation false
+        "The policy is not a JSON object, or has an unknown or malformed field."
+        "Remove or correct the field that the answer names."
+    InvalidCapabilities "invalid_capabilities" Validation false
+        "A capability token is malformed, or there are too many."
+        "Use short tokens without commas, whitespace or control characters."
+    InvalidTagKey "invalid_tag_key" Validation false
+        "A tag key is not of the form owner.name."
+        "Use lower-case letters, digits and underscores around a dot."
+    PayloadTooLarge "payload_too_large" Validation false
+        "A payload or result is larger than the deployment allows."
+        "Store large data elsewhere and pass a reference, or raise payload_bytes_max."
+    ExecutionIdConflict "execution_id_conflict" Conflict false
+        "An execution with this id exists and was created with other content."
+        "Use a new id, or send the original content."
+    IdempotencyKeyConflict "idempotency_key_conflict" Conflict false
+        "The idempotency key was used for a creation with other content."
+        "Use a new key, or send the original content."
+    ExecutionNotLeaseable "execution_not_leaseable" Contention true
+        "The execution cannot be claimed now: it is delayed, held, running or finished."
+        "Claim other work; this one becomes claimable by itself, if ever."
+    CapabilityMismatch "capability_mismatch" Validation false
+        "The worker does not offer every capability that the execution requires."
+        "Claim with a worker that offers them."
+    ExecutionNotActive "execution_not_active" State false
+        "No worker holds the execution; the answer carries its phase and outcome."
+        "Stop working on it."
+    StaleLease "stale_lease" State false
+        "Another lease was granted since the one presented."
+        "Stop working on it; another worker has it."
+    LeaseExpired "lease_expired" State false
+        "The lease presented ran out and was not renewed in time."
+        "Stop working on it; it will be handed out again."
+    LeaseRevoked "lease_revoked" State false
+        "The lease presented was taken away."
+        "Stop working on it; it will be handed out again."
+    NoActiveLease "no_active_lease" State false
+        "There is no lease to revoke."
+        "Nothing to do."
+    ExecutionNotEligible "execution_not_eligible" State false
+        "The execution is not waiting for a worker right now."
+        "Look at its state; try again when it waits."
+    NotRunnable "not_runnable" State false
+        "The execution is running or finished."
+        "Cancel or revoke it instead."
+    ExecutionNotTerminal "execution_not_terminal" State false
+        "Only a finished execution can be replayed."
+        "Wait for it, or cancel it first."
+    MaxReplaysExhausted "max_replays_exhausted" State false
+        "The execution was replayed as often as its policy allows."
+        "Create a new execution."
+    Overloaded "overloaded" Contention true
+        "Too many calls or bytes are queued in this process."
+        "Wait a moment and send the same call again."
+    RetryExhausted "retry_exhausted" Contention true
+        "The store was busy; the call was tried three times and changed nothing."
+        "Wait a moment and send the same call again."
+    Corruption "corruption" Fault false
+        "A stored value cannot be read; the answer names column and value."
+        "Restore the row from a backup, or correct it by hand."
+    SchemaTooNew "schema_too_new" Fault false
+        "The database was migrated by a newer version."
+        "Run a binary at least as new as the one that migrated it."
+    Transport "transport" Fault true
+        "The store could not be reached or failed; whether the call took effect is unknown."
+        "Send the same call again: every call may be repeated."
+    Closed "closed" Fault false
+        "The engine in this process is shut down."
+        "Open it again."
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where an execution stands, for a worker that no longer holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Its phase.
+    pub phase: Phase,
+    /// How it ended, if it has.
+    pub outcome: Option<TerminalOutcome>,
+    /// The epoch now stored.
+    pub lease_epoch: u64,
+    /// Attempts so far.
+    pub attempts: u32,
+}
+
+/// Why a command was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Rejection {
+    /// The stable code.
+    pub code: Code,
+    /// A sentence that names the thing.
+    pub message: String,
+    /// The offending field, where there is one.
+    pub field: Option<&'static str>,
+    /// The offending value, shortened.
+    pub value: Option<String>,
+    /// Where the execution stands, where that is the reason.
+    pub standing: Option<Box<Standing>>,
+}
+
+/// How much of an offending value an answer shows.
+const SHOWN_CHARS_MAX: usize = 80;
+
+impl Rejection {
+    /// A refusal that is about a state or a thing rather than a field.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            field: None,
+            value: None,
+            standing: None,
+        }
+    }
+
+    /// A refusal of one field; `why` continues the sentence "field value …".
+    pub fn invalid(
+        code: Code,
+        field: &'static str,
+        value: impl fmt::Display,
+        why: impl fmt::Display,
+    ) -> Self {
+        let value = shorten(&value.to_string());
+        let message = if value.is_empty() {
+            format!("{field} {why}")
+        } else {
+            format!("{field} {value:?} {why}")
+        };
+        Self {
+            field: Some(field),
+            value: Some(value),
+            ..Self::new(code, message)
+        }
+    }
+
+    /// The execution is not there.
+    pub fn execution_not_found(id: ExecutionId) -> Self {
+        let mut gone = Self::new(
+            Code::ExecutionNotFound,
+            format!("there is no execution {id}"),
+        );
+        gone.value = Some(id.to_string());
+        gone
+    }
+
+    /// With where the execution stands.
+    #[must_use]
+    pub fn standing(mut self, standing: Standing) -> Self {
+        self.standing = Some(Box::new(standing));
+        self
+    }
+}
+
+fn shorten(value: &str) -> String {
+    match value.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => value.to_owned(),
+        Some((at, _)) => format!("{}…", &value[..at]),
+    }
+}

@@ -1,0 +1,401 @@
+//! Folding a batch of commands over loaded rows, in memory, into one set of writes.
+//!
+//! Commands apply in order and see each other's changes. A rejected command leaves no trace. A
+//! row touched by many commands is written once. Derived rows (ready, timer, tag, lease) are the
+//! difference between the first and the last version of their execution.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::command::{Command, Outcome};
+use crate::error::{Code, Rejection};
+use crate::event::{Cursor, Event};
+use crate::execution::{AttemptRecord, Execution, Fingerprint, Lease, State};
+use crate::ids::ExecutionId;
+use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
+use crate::limits::Config;
+use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
+use crate::time::{Entropy, Millis};
+
+/// Names a row that decisions read. The order of keys is the order of locks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// An execution.
+    Execution(ExecutionId),
+    /// An idempotency key in its namespace.
+    Idempotency(Namespace, IdempotencyKey),
+    /// A durable consumer of the feed.
+    Consumer(ConsumerName),
+}
+
+/// What an idempotency key stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The execution created under it.
+    pub execution: ExecutionId,
+    /// What that creation said.
+    pub fingerprint: Fingerprint,
+    /// Forgotten after this.
+    pub expires_at: Millis,
+}
+
+/// Where a durable consumer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consumer {
+    /// It has dealt with everything up to here.
+    pub cursor: Cursor,
+    /// When it last said so.
+    pub updated_at: Millis,
+}
+
+/// Loaded rows; `None` is a row known to be absent.
+#[derive(Clone, Debug, Default)]
+pub struct WorkingSet {
+    /// Executions.
+    pub executions: BTreeMap<ExecutionId, Option<Execution>>,
+    /// Idempotency keys.
+    pub keys: BTreeMap<(Namespace, IdempotencyKey), Option<KeyRow>>,
+    /// Consumers.
+    pub consumers: BTreeMap<ConsumerName, Option<Consumer>>,
+}
+
+impl WorkingSet {
+    /// Whether the row was looked up.
+    pub fn has(&self, key: &Key) -> bool {
+        match key {
+            Key::Execution(id) => self.executions.contains_key(id),
+            Key::Idempotency(namespace, key) => {
+                self.keys.contains_key(&(namespace.clone(), key.clone()))
+            }
+            Key::Consumer(name) => self.consumers.contains_key(name),
+        }
+    }
+
+    /// The execution, or the answer that there is none.
+    pub fn execution(&self, id: ExecutionId) -> Result<&Execution, Rejection> {
+        let row = self.executions.get(&id).and_then(Option::as_ref);
+        row.ok_or_else(|| Rejection::execution_not_found(id))
+    }
+
+    /// The consumer, or the answer that there is none.
+    pub fn consumer(&self, name: &ConsumerName) -> Result<&Consumer, Rejection> {
+        let row = self.consumers.get(name).and_then(Option::as_ref);
+        row.ok_or_else(|| {
+            Rejection::new(
+                Code::ConsumerNotFound,
+                format!("there is no consumer {name}"),
+            )
+        })
+    }
+}
+
+/// The rows that `command` needs and `have` does not hold yet.
+///
+/// Asked again after loading them, until nothing is missing: at most three rounds.
+pub fn needs(command: &Command, have: &WorkingSet) -> Vec<Key> {
+    command
+        .keys(have)
+        .into_iter()
+        .filter(|key| !have.has(key))
+        .collect()
+}
+
+/// Bytes that an execution owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Which bytes.
+    pub at: BlobRef,
+    /// How they are encoded.
+    pub encoding: Option<Encoding>,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Names bytes that an execution owns. They are written once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlobRef {
+    /// The input payload.
+    Input(ExecutionId),
+    /// The result of an attempt.
+    Result(ExecutionId, u32),
+}
+
+impl BlobRef {
+    /// The owner.
+    pub fn execution(self) -> ExecutionId {
+        match self {
+            Self::Input(id) | Self::Result(id, _) => id,
+        }
+    }
+}
+
+/// The lease of an execution as it is stored, beside the execution: renewing writes only this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// Of which.
+    pub execution: ExecutionId,
+    /// The fencing number it was granted under.
+    pub epoch: u64,
+    /// The lease.
+    pub lease: Lease,
+}
+
+impl LeaseRow {
+    /// The lease on `x`, if a worker holds it.
+    pub fn of(x: &Execution) -> Option<Self> {
+        match &x.state {
+            State::Active(active) => Some(Self {
+                execution: x.id,
+                epoch: x.epoch,
+                lease: active.lease.clone(),
+            }),
+            State::Runnable(_) | State::Terminal(_) => None,
+        }
+    }
+}
+
+/// A row before and after; `None` is absence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write<T> {
+    /// As it was loaded.
+    pub before: Option<T>,
+    /// As it is to be.
+    pub after: Option<T>,
+}
+
+/// Rows to remove and rows to insert. Removing a row that is not there is fine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta<T> {
+    /// Rows to remove.
+    pub remove: Vec<T>,
+    /// Rows to insert.
+    pub insert: Vec<T>,
+}
+
+impl<T> Default for Delta<T> {
+    fn default() -> Self {
+        Self {
+            remove: Vec::new(),
+            insert: Vec::new(),
+        }
+    }
+}
+
+/// Everything a batch changes. A backend writes it in one transaction, in this order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WriteSet {
+    /// Executions of which everything they owned is to be removed, before all else.
+    pub removed: BTreeSet<ExecutionId>,
+    /// Executions to insert (nothing before) or update (guarded by the version before).
+    pub executions: Vec<Write<Execution>>,
+    /// Their leases.
+    pub leases: Vec<Write<LeaseRow>>,
+    /// Idempotency keys.
+    pub keys: Vec<((Namespace, IdempotencyKey), Option<KeyRow>)>,
+    /// Consumers.
+    pub consumers: Vec<(ConsumerName, Option<Consumer>)>,
+    /// Attempts that are over.
+    pub attempts: Vec<AttemptRecord>,
+    /// Bytes.
+    pub blobs: Vec<Blob>,
+    /// Queues that may be new.
+    pub queues: BTreeSet<Queue>,
+    /// Claimable places.
+    pub ready: Delta<Ready>,
+    /// Timers.
+    pub timers: Delta<Timer>,
+    /// Tags.
+    pub tags: Delta<TagRow>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+impl WriteSet {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a decision may look at besides rows.
+pub struct Cx<'a> {
+    /// The store's time.
+    pub now: Millis,
+    /// What the deployment set.
+    pub config: &'a Config,
+    /// For jitter.
+    pub entropy: &'a mut dyn Entropy,
+}
+
+impl Cx<'_> {
+    /// The time of a change to `x`: the store's, but never before an earlier change, whatever
+    /// the clock does.
+    pub fn at(&self, x: &Execution) -> Millis {
+        let seen = match &x.state {
+            State::Active(active) => active.lease.renewed_at,
+            State::Runnable(_) | State::Terminal(_) => Millis::ZERO,
+        };
+        self.now.max(x.updated_at).max(seen)
+    }
+}
+
+/// What one accepted command changes, and its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change<R> {
+    /// The answer.
+    pub reply: R,
+    /// What changes.
+    pub effects: Effects,
+}
+
+impl<R> Change<R> {
+    /// Nothing changes.
+    pub fn none(reply: R) -> Self {
+        Self {
+            reply,
+            effects: Effects::default(),
+        }
+    }
+
+    /// The same change with its answer wrapped.
+    pub fn map<S>(self, wrap: impl FnOnce(R) -> S) -> Change<S> {
+        Change {
+            reply: wrap(self.reply),
+            effects: self.effects,
+        }
+    }
+}
+
+/// What one accepted command changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// The execution as it is to be.
+    pub execution: Option<Execution>,
+    /// An execution that goes, with everything it owned.
+    pub removed: Option<ExecutionId>,
+    /// An idempotency key.
+    pub key: Option<((Namespace, IdempotencyKey), Option<KeyRow>)>,
+    /// A consumer.
+    pub consumer: Option<(ConsumerName, Option<Consumer>)>,
+    /// An attempt that is over.
+    pub attempt: Option<AttemptRecord>,
+    /// Bytes to keep.
+    pub blob: Option<Blob>,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// Applies `commands` in order. `have` holds every row they need and is brought up to date.
+pub fn fold(
+    commands: &[Command],
+    have: &mut WorkingSet,
+    cx: &mut Cx<'_>,
+) -> (Vec<Outcome>, WriteSet) {
+    let mut set = WriteSet::default();
+    let mut first: BTreeMap<ExecutionId, Option<Execution>> = BTreeMap::new();
+    let outcomes = commands
+        .iter()
+        .map(|command| {
+            let change = command.decide(have, cx)?;
+            absorb(change.effects, have, &mut set, &mut first);
+            Ok(change.reply)
+        })
+        .collect();
+    for (id, before) in first {
+        let after = have.executions.get(&id).cloned().flatten();
+        derive(&before, after.as_ref(), cx.now, &mut set);
+        let before = before.filter(|_| !set.removed.contains(&id));
+        // A renewal moves only the lease: same version, no write.
+        let same = before.as_ref().map(|x| x.version) == after.as_ref().map(|x| x.version);
+        if !same {
+            if before.is_none() {
+                set.queues.extend(after.iter().map(Queue::of));
+            }
+            set.executions.push(Write { before, after });
+        }
+    }
+    (outcomes, set)
+}
+
+/// Takes over the effects of one command.
+fn absorb(
+    effects: Effects,
+    have: &mut WorkingSet,
+    set: &mut WriteSet,
+    first: &mut BTreeMap<ExecutionId, Option<Execution>>,
+) {
+    if let Some(id) = effects.removed {
+        let before = have.executions.insert(id, None).flatten();
+        first.entry(id).or_insert(before);
+        set.removed.insert(id);
+        set.attempts.retain(|attempt| attempt.execution != id);
+        set.blobs.retain(|blob| blob.at.execution() != id);
+        set.events.retain(|event| event.execution != id);
+    }
+    if let Some(x) = effects.execution {
+        let id = x.id;
+        let before = have.executions.insert(id, Some(x)).flatten();
+        first.entry(id).or_insert(before);
+    }
+    if let Some((key, row)) = effects.key {
+        have.keys.insert(key.clone(), row.clone());
+        set.keys.retain(|(other, _)| *other != key);
+        set.keys.push((key, row));
+    }
+    if let Some((name, row)) = effects.consumer {
+        have.consumers.insert(name.clone(), row.clone());
+        set.consumers.retain(|(other, _)| *other != name);
+        set.consumers.push((name, row));
+    }
+    set.attempts.extend(effects.attempt);
+    set.blobs.extend(effects.blob);
+    set.events.extend(effects.events);
+}
+
+/// Adds the difference between the derived rows of `before` and `after`.
+fn derive(before: &Option<Execution>, after: Option<&Execution>, now: Millis, set: &mut WriteSet) {
+    let before = before.as_ref();
+    let (was, is) = (before.and_then(index::place), after.and_then(index::place));
+    if was != is {
+        let delay = |place: index::Place, due| Timer {
+            kind: TimerKind::Delay,
+            due,
+            execution: place.ready.execution,
+            ready: Some(place.ready),
+        };
+        if let Some(place) = was {
+            set.ready.remove.push(place.ready);
+            // It stands in one of the two tables: whether it was promoted is not on the row.
+            set.timers
+                .remove
+                .extend(place.from.map(|due| delay(place, due)));
+        }
+        if let Some(place) = is {
+            match place.from {
+                Some(due) if due > now => set.timers.insert.push(delay(place, due)),
+                Some(_) | None => set.ready.insert.push(place.ready),
+            }
+        }
+    }
+    let (was, is) = (before.and_then(LeaseRow::of), after.and_then(LeaseRow::of));
+    if was != is {
+        set.leases.push(Write {
+            before: was,
+            after: is,
+        });
+    }
+    let rows = |x: Option<&Execution>| -> BTreeSet<Timer> {
+        x.into_iter().flat_map(index::timers).collect()
+    };
+    difference(&rows(before), &rows(after), &mut set.timers);
+    let rows = |x: Option<&Execution>| -> BTreeSet<TagRow> {
+        x.into_iter().flat_map(index::tags).collect()
+    };
+    difference(&rows(before), &rows(after), &mut set.tags);
+}
+
+fn difference<T: Ord + Clone>(was: &BTreeSet<T>, is: &BTreeSet<T>, delta: &mut Delta<T>) {
+    delta.remove.extend(was.difference(is).cloned());
+    delta.insert.extend(is.difference(was).cloned());
+}

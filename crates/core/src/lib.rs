@@ -1,0 +1,39 @@
+//! What executions are, how they change, and what a backend must do.
+//!
+//! Everything here is pure: no I/O, no clock, no randomness. Time and entropy are arguments.
+//! A backend loads the rows that [`needs`] names, calls [`fold`], and writes the [`WriteSet`];
+//! it never decides. What must stay true:
+//!
+//! * a state change is computed by exactly one function, in `decide/`;
+//! * a rejected command changes nothing;
+//! * rows that only exist to find executions (ready, timer, tag, lease) are functions of the
+//!   execution, computed here, so that every backend keeps the same ones.
+
+pub mod backend;
+pub mod command;
+pub mod decide;
+pub mod error;
+pub mod event;
+pub mod execution;
+pub mod fold;
+pub mod ids;
+pub mod index;
+pub mod limits;
+pub mod policy;
+pub mod query;
+pub mod state;
+pub mod text;
+pub mod time;
+pub mod view;
+
+pub use backend::{
+    Backend, ClaimAsk, Claimed, Claims, Due, Duty, EventPage, Interest, StoreError, WorkFilter,
+};
+pub use command::{Command, Outcome, Reply};
+pub use error::{Code, Rejection};
+pub use execution::{Execution, Fence, State};
+pub use fold::{Key, WorkingSet, WriteSet, fold, needs};
+pub use ids::{ExecutionId, FlowId, Partition};
+pub use limits::Config;
+pub use policy::Policy;
+pub use time::{Clock, Millis};

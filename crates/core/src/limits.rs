@@ -1,0 +1,80 @@
+//! Every bound in one place, with its unit, and the few that a deployment may change.
+
+use serde::{Deserialize, Serialize};
+
+/// Partitions of the execution space; fixed, because it is part of every id.
+pub const PARTITIONS: u16 = 256;
+/// Highest priority; 0 is the lowest and the default.
+pub const PRIORITY_MAX: i32 = 9_000;
+/// Bytes in a lane name.
+pub const LANE_BYTES_MAX: usize = 64;
+/// Bytes in a namespace, kind, worker name, idempotency key or consumer name.
+pub const NAME_BYTES_MAX: usize = 256;
+/// Bytes in a payload encoding name.
+pub const ENCODING_BYTES_MAX: usize = 64;
+/// Bytes in a failure category.
+pub const CATEGORY_BYTES_MAX: usize = 64;
+/// Bytes in a failure, cancellation, hold or revocation reason.
+pub const REASON_BYTES_MAX: usize = 4_096;
+/// Bytes in a progress message.
+pub const PROGRESS_BYTES_MAX: usize = 1_024;
+/// Tags on one execution.
+pub const TAGS_MAX: usize = 32;
+/// Bytes in a tag key.
+pub const TAG_KEY_BYTES_MAX: usize = 128;
+/// Bytes in a tag value.
+pub const TAG_VALUE_BYTES_MAX: usize = 1_024;
+/// Capability tokens an execution may require or a worker may offer.
+pub const CAPABILITIES_MAX: usize = 256;
+/// Bytes of all capability tokens, joined with commas.
+pub const CAPABILITIES_BYTES_MAX: usize = 4_096;
+/// Bytes of a policy document.
+pub const POLICY_BYTES_MAX: usize = 16_384;
+/// The longest duration or the farthest point in the future anyone may ask for: ten years.
+pub const DURATION_MS_MAX: u64 = 10 * 365 * 86_400_000;
+/// The shortest lease: below it a healthy worker cannot renew in time.
+pub const LEASE_TTL_MS_MIN: u64 = 10;
+/// The longest lease: a crashed worker is noticed at the latest after it.
+pub const LEASE_TTL_MS_MAX: u64 = 86_400_000;
+/// Retries, reclaims or replays a policy may allow.
+pub const COUNT_MAX: u32 = 10_000;
+/// Reclaims when the policy does not say.
+pub const RECLAIMS_DEFAULT: u32 = 100;
+/// Replays when the policy does not say.
+pub const REPLAYS_DEFAULT: u32 = 10;
+/// Largest factor of an exponential backoff.
+pub const MULTIPLIER_MAX: f64 = 100.0;
+/// Executions one claim may ask for.
+pub const CLAIM_MAX: u32 = 1_000;
+/// Lanes one claim may ask for.
+pub const CLAIM_LANES_MAX: usize = 64;
+/// Delayed executions that one claim moves to the ready table at most.
+pub const PROMOTE_BATCH_MAX: u32 = 500;
+/// Rows a page holds at most.
+pub const PAGE_MAX: u32 = 1_000;
+/// Commands in one batch.
+pub const BATCH_MAX: usize = 1_000;
+/// Durable consumers of the event feed.
+pub const CONSUMERS_MAX: u32 = 256;
+
+/// What a deployment may set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Bytes in an input payload or a result.
+    pub payload_bytes_max: usize,
+    /// How long a finished execution is kept when its policy does not say.
+    pub retention_ms: u64,
+    /// How long an idempotency key is remembered when the policy does not say.
+    pub dedup_window_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            payload_bytes_max: 1 << 20,
+            retention_ms: 86_400_000,
+            dedup_window_ms: 86_400_000,
+        }
+    }
+}

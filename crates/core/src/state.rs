@@ -1,0 +1,257 @@
+//! The words for where an execution stands: stored ones, and those derived from them.
+//!
+//! Stored are the phase, the terminal outcome, how the last lease ended and what the next claim
+//! will be. The state vector and the public state are computed by [`vector`], and nowhere else.
+
+use serde::Serialize;
+
+use crate::execution::{Execution, Next, State, WaitReason};
+use crate::time::Millis;
+
+/// A stored or shown word that is none of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a known literal")]
+pub struct UnknownLiteral(pub String);
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $(#[doc = concat!("`", $text, "`")] #[serde(rename = $text)] $variant),*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The literal, the same in storage, over the wire and on screen.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = crate::state::UnknownLiteral;
+            fn from_str(text: &str) -> Result<Self, crate::state::UnknownLiteral> {
+                Self::ALL
+                    .iter()
+                    .copied()
+                    .find(|word| word.as_str() == text)
+                    .ok_or_else(|| crate::state::UnknownLiteral(text.to_owned()))
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words! {
+    /// Where in its life an execution is.
+    Phase { Runnable = "runnable", Active = "active", Terminal = "terminal" }
+}
+words! {
+    /// How an execution ended.
+    TerminalOutcome {
+        Success = "success", Failed = "failed", Cancelled = "cancelled", Expired = "expired",
+    }
+}
+words! {
+    /// Who may act on it.
+    OwnershipState { Unowned = "unowned", Leased = "leased" }
+}
+words! {
+    /// Whether a worker may claim it.
+    EligibilityState {
+        EligibleNow = "eligible_now",
+        NotEligibleUntilTime = "not_eligible_until_time",
+        BlockedByOperator = "blocked_by_operator",
+        NotApplicable = "not_applicable",
+    }
+}
+words! {
+    /// What it waits for.
+    BlockingReason {
+        None = "none",
+        WaitingForWorker = "waiting_for_worker",
+        WaitingForDelay = "waiting_for_delay",
+        WaitingForRetryBackoff = "waiting_for_retry_backoff",
+        PausedByOperator = "paused_by_operator",
+    }
+}
+words! {
+    /// The current attempt, in summary.
+    AttemptState {
+        None = "none",
+        PendingFirstAttempt = "pending_first_attempt",
+        RunningAttempt = "running_attempt",
+        AttemptInterrupted = "attempt_interrupted",
+        PendingRetryAttempt = "pending_retry_attempt",
+        PendingReclaimAttempt = "pending_reclaim_attempt",
+        PendingReplayAttempt = "pending_replay_attempt",
+        AttemptTerminal = "attempt_terminal",
+    }
+}
+words! {
+    /// The one word a user looks at.
+    PublicState {
+        Waiting = "waiting", Delayed = "delayed", Active = "active", Completed = "completed",
+        Failed = "failed", Cancelled = "cancelled", Expired = "expired",
+    }
+}
+
+impl PublicState {
+    /// Whether nothing will happen any more unless someone replays it.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Waiting | Self::Delayed | Self::Active => false,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired => true,
+        }
+    }
+}
+
+/// All dimensions of an execution's state at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StateVector {
+    /// Where in its life it is.
+    pub lifecycle_phase: Phase,
+    /// Who may act on it.
+    pub ownership_state: OwnershipState,
+    /// Whether a worker may claim it.
+    pub eligibility_state: EligibilityState,
+    /// What it waits for.
+    pub blocking_reason: BlockingReason,
+    /// How it ended.
+    pub terminal_outcome: Option<TerminalOutcome>,
+    /// The current attempt.
+    pub attempt_state: AttemptState,
+    /// The one word for it.
+    pub public_state: PublicState,
+    /// What it waits for, in words.
+    pub blocking_detail: Option<String>,
+}
+
+/// Derives the state vector. A wait that is over at `now` reads as none.
+pub fn vector(x: &Execution, now: Millis) -> StateVector {
+    let mut v = StateVector {
+        lifecycle_phase: x.state.phase(),
+        ownership_state: OwnershipState::Unowned,
+        eligibility_state: EligibilityState::NotApplicable,
+        blocking_reason: BlockingReason::None,
+        terminal_outcome: None,
+        attempt_state: AttemptState::None,
+        public_state: public_state(x, now),
+        blocking_detail: None,
+    };
+    match &x.state {
+        State::Runnable(r) => {
+            v.attempt_state = match r.next {
+                Next::First => AttemptState::PendingFirstAttempt,
+                Next::Retry(_) => AttemptState::PendingRetryAttempt,
+                Next::Reclaim => AttemptState::PendingReclaimAttempt,
+                Next::Replay => AttemptState::PendingReplayAttempt,
+                Next::Resume(_) => AttemptState::AttemptInterrupted,
+            };
+            let waiting = r.wait.filter(|wait| wait.until > now);
+            (v.eligibility_state, v.blocking_reason) = match (&r.hold, waiting.map(|w| w.reason)) {
+                (Some(_), _) => (
+                    EligibilityState::BlockedByOperator,
+                    BlockingReason::PausedByOperator,
+                ),
+                (None, Some(WaitReason::Delay)) => (
+                    EligibilityState::NotEligibleUntilTime,
+                    BlockingReason::WaitingForDelay,
+                ),
+                (None, Some(WaitReason::RetryBackoff)) => (
+                    EligibilityState::NotEligibleUntilTime,
+                    BlockingReason::WaitingForRetryBackoff,
+                ),
+                (None, None) => (
+                    EligibilityState::EligibleNow,
+                    BlockingReason::WaitingForWorker,
+                ),
+            };
+            v.blocking_detail = match (&r.hold, waiting) {
+                (Some(hold), _) => Some(format!("held: {}", hold.reason)),
+                (None, Some(wait)) => Some(format!("delayed until {}", wait.until)),
+                (None, None) => None,
+            };
+        }
+        State::Active(_) => {
+            v.ownership_state = OwnershipState::Leased;
+            v.attempt_state = AttemptState::RunningAttempt;
+        }
+        State::Terminal(t) => {
+            v.terminal_outcome = Some(t.ending.outcome());
+            if t.attempt.is_some() {
+                v.attempt_state = AttemptState::AttemptTerminal;
+            }
+        }
+    }
+    v
+}
+
+/// Derives the one word a user looks at.
+pub fn public_state(x: &Execution, now: Millis) -> PublicState {
+    match &x.state {
+        State::Runnable(r) if r.hold.is_some() => PublicState::Waiting,
+        State::Runnable(r) => match r.wait {
+            Some(wait) if wait.until > now => PublicState::Delayed,
+            Some(_) | None => PublicState::Waiting,
+        },
+        State::Active(_) => PublicState::Active,
+        State::Terminal(t) => match t.ending.outcome() {
+            TerminalOutcome::Success => PublicState::Completed,
+            TerminalOutcome::Failed => PublicState::Failed,
+            TerminalOutcome::Cancelled => PublicState::Cancelled,
+            TerminalOutcome::Expired => PublicState::Expired,
+        },
+    }
+}
+
+/// What the stored columns of an execution in some public state hold; how a store finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredState {
+    /// The phase column.
+    pub phase: Phase,
+    /// The outcome column.
+    pub outcome: Option<TerminalOutcome>,
+    /// Whether a wait must lie in the future (`true`), must not (`false`), or does not matter.
+    pub waits: Option<bool>,
+}
+
+impl PublicState {
+    /// The inverse of [`public_state`], as column values.
+    pub fn stored(self) -> StoredState {
+        let (phase, outcome, waits) = match self {
+            Self::Waiting => (Phase::Runnable, None, Some(false)),
+            Self::Delayed => (Phase::Runnable, None, Some(true)),
+            Self::Active => (Phase::Active, None, None),
+            Self::Completed => (Phase::Terminal, Some(TerminalOutcome::Success), None),
+            Self::Failed => (Phase::Terminal, Some(TerminalOutcome::Failed), None),
+            Self::Cancelled => (Phase::Terminal, Some(TerminalOutcome::Cancelled), None),
+            Self::Expired => (Phase::Terminal, Some(TerminalOutcome::Expired), None),
+        };
+        StoredState {
+            phase,
+            outcome,
+            waits,
+        }
+    }
+
+    /// The public state of rows that a store counted by their columns.
+    pub fn of_stored(stored: StoredState) -> Option<Self> {
+        Self::ALL.iter().copied().find(|state| {
+            let own = state.stored();
+            own.phase == stored.phase
+                && own.outcome == stored.outcome
+                && (own.waits.is_none() || own.waits == stored.waits)
+        })
+    }
+}
