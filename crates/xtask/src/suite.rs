@@ -1,0 +1,114 @@
+//! The test suite: what `cargo xtask test` and `cargo xtask quick` run.
+//!
+//! Compilation and tests are timed apart, because only the second is ours to keep short.
+
+use std::time::Instant;
+
+use crate::process::{self, Outcome, Step};
+
+/// Every test of the workspace, or those that `args` select.
+pub fn test(args: &[String]) -> Outcome {
+    let selection = Selection::from_args(args);
+    let nextest = Step::cargo("nextest --version").succeeds_quietly();
+    let runner = || {
+        let verb = if nextest { "nextest run" } else { "test" };
+        let step = Step::cargo(verb);
+        if selection.packages.is_empty() {
+            step.words("--workspace")
+        } else {
+            step.args(&selection.packages)
+        }
+    };
+
+    let compiling = Instant::now();
+    runner().words("--no-run").run()?;
+    let compiled = compiling.elapsed();
+
+    let testing = Instant::now();
+    let mut steps = Vec::new();
+    if nextest {
+        steps.push(runner().args(&selection.rest));
+        // Plain `cargo test` runs documentation tests by itself; nextest has none. They do not
+        // understand nextest's arguments, so a narrowed run leaves them out.
+        if args.is_empty() {
+            steps.push(Step::cargo("test --workspace --doc"));
+        } else {
+            println!("arguments given, skipped: documentation tests");
+        }
+    } else {
+        steps.push(runner().words("--no-fail-fast").args(&selection.rest));
+    }
+    let outcome = process::run_all(steps);
+
+    println!("\ncompilation took {:.1} s", compiled.as_secs_f64());
+    println!("tests took {:.1} s", testing.elapsed().as_secs_f64());
+    outcome
+}
+
+/// The checks that are quick enough to run after every save.
+pub fn quick() -> Outcome {
+    process::run_all([
+        Step::cargo("fmt --all --check"),
+        Step::cargo("test -p ff-core -p xtask"),
+    ])
+}
+
+/// The arguments of `test`, with the packages apart: the compile step needs them too, and would
+/// reject most of the others.
+#[derive(Debug, PartialEq, Eq)]
+struct Selection {
+    packages: Vec<String>,
+    rest: Vec<String>,
+}
+
+impl Selection {
+    fn from_args(args: &[String]) -> Self {
+        let mut selection = Self {
+            packages: Vec::new(),
+            rest: Vec::new(),
+        };
+        let mut args = args.iter().cloned();
+        while let Some(arg) = args.next() {
+            if arg == "--" {
+                selection.rest.push(arg);
+                selection.rest.extend(args.by_ref());
+            } else if arg == "-p" || arg == "--package" {
+                selection.packages.push(arg);
+                selection.packages.extend(args.next());
+            } else if arg.starts_with("--package=") {
+                selection.packages.push(arg);
+            } else {
+                selection.rest.push(arg);
+            }
+        }
+        selection
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(String::from).collect()
+    }
+
+    #[test]
+    fn packages_are_taken_apart_from_the_other_arguments() {
+        let selection = Selection::from_args(&words("-p ff-core lease --package=ff"));
+        assert_eq!(selection.packages, words("-p ff-core --package=ff"));
+        assert_eq!(selection.rest, words("lease"));
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_never_a_package() {
+        let selection = Selection::from_args(&words("-- -p x"));
+        assert_eq!(
+            selection,
+            Selection {
+                packages: vec![],
+                rest: words("-- -p x")
+            }
+        );
+    }
+}
