@@ -5,7 +5,6 @@
 //! backend notices.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -214,8 +213,9 @@ pub trait Backend: Send + Sync + 'static {
     /// The number of changes so far that concern `interest`, as far as this process knows.
     fn generation(&self, interest: Interest) -> u64;
 
-    /// Waits until that number differs from `seen`, or until the time is up. May wake early.
-    async fn wait(&self, interest: Interest, seen: u64, up_to: Duration);
+    /// Waits until that number differs from `seen`, or something may have happened in another
+    /// process. May wake early; a caller bounds it with a timeout of its own.
+    async fn wait(&self, interest: Interest, seen: u64);
 
     /// The store's time.
     async fn now(&self) -> Result<Millis, StoreError>;

@@ -1,0 +1,349 @@
+//! The reference: every backend's answers, from maps in memory.
+//!
+//! It is as plain as it can be. What it answers is right by definition; what a backend answers
+//! is right when it is the same.
+
+mod store;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::command::{Command, Outcome, Reply};
+use ff_core::decide::attempt_timeout::TimeOutAttempt;
+use ff_core::decide::claim::Claim;
+use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::key_expiry::ForgetKey;
+use ff_core::decide::lease_expiry::ExpireLease;
+use ff_core::decide::retention::Trim;
+use ff_core::event::{Cursor, FeedEvent, Filter};
+use ff_core::execution::State;
+use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
+use ff_core::ids::ExecutionId;
+use ff_core::index::{Ready, TimerKind};
+use ff_core::limits::{Config, PAGE_MAX, PROMOTE_BATCH_MAX};
+use ff_core::query::{Count, Listing, Page, Query, Rows};
+use ff_core::state::public_state;
+use ff_core::time::{Clock, Entropy, Millis};
+use ff_core::{Backend, ClaimAsk, Claimed, Claims, fold, needs};
+use tokio::sync::watch;
+
+pub use store::Tables;
+
+/// An in-memory store.
+pub struct Model {
+    tables: Mutex<Tables>,
+    entropy: Mutex<Box<dyn Entropy>>,
+    clock: Arc<dyn Clock>,
+    config: Config,
+    work: watch::Sender<u64>,
+    events: watch::Sender<u64>,
+}
+
+impl Model {
+    /// An empty one.
+    pub fn new(config: Config, clock: Arc<dyn Clock>, entropy: Box<dyn Entropy>) -> Self {
+        Self {
+            tables: Mutex::default(),
+            entropy: Mutex::new(entropy),
+            clock,
+            config,
+            work: watch::Sender::new(0),
+            events: watch::Sender::new(0),
+        }
+    }
+
+    /// The rows, to look at.
+    pub fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().expect("no holder of this lock panics")
+    }
+
+    fn run(&self, tables: &mut Tables, batch: &[Command]) -> Vec<Outcome> {
+        let mut have = WorkingSet::default();
+        for command in batch {
+            loop {
+                let missing = needs(command, &have);
+                if missing.is_empty() {
+                    break;
+                }
+                tables.load(&missing, &mut have);
+            }
+        }
+        let mut entropy = self.entropy.lock().expect("no holder of this lock panics");
+        let mut cx = Cx {
+            now: self.clock.now(),
+            config: &self.config,
+            entropy: entropy.as_mut(),
+        };
+        let (outcomes, set) = fold(batch, &mut have, &mut cx);
+        if !set.ready.insert.is_empty() || !set.timers.insert.is_empty() {
+            self.work.send_modify(|generation| *generation += 1);
+        }
+        if !set.events.is_empty() {
+            self.events.send_modify(|generation| *generation += 1);
+        }
+        tables.write(set);
+        outcomes
+    }
+
+    fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> Vec<Claimed> {
+        let now = self.clock.now();
+        let held = tables.held_under(ask.claim_id, now);
+        let candidates = if held.is_empty() {
+            tables.candidates(ask)
+        } else {
+            held
+        };
+        let claim = |id| {
+            Command::from(Claim {
+                id,
+                worker: ask.worker.clone(),
+                capabilities: ask.capabilities.clone(),
+                lease_ttl_ms: ask.lease_ttl_ms,
+                claim_id: ask.claim_id,
+            })
+        };
+        let batch: Vec<_> = candidates.into_iter().map(claim).collect();
+        let mut claimed = Vec::new();
+        for outcome in self.run(tables, &batch) {
+            if let Ok(Reply::Claim(leased)) = outcome {
+                let input = tables
+                    .blobs
+                    .get(&BlobRef::Input(leased.execution.id))
+                    .cloned();
+                claimed.push(Claimed { leased, input });
+            }
+        }
+        claimed
+    }
+}
+
+#[async_trait]
+impl Backend for Model {
+    async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError> {
+        Ok(self.run(&mut self.tables(), &batch))
+    }
+
+    async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
+        let mut tables = self.tables();
+        tables.promote(self.clock.now(), PROMOTE_BATCH_MAX);
+        let given = asks
+            .iter()
+            .map(|ask| self.claim_one(&mut tables, ask))
+            .collect();
+        let next_due = tables
+            .timers_of(TimerKind::Delay)
+            .next()
+            .map(|timer| timer.due);
+        Ok(Claims { given, next_due })
+    }
+
+    async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
+        let tables = self.tables();
+        let now = self.clock.now();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let timers = |kind: TimerKind, command: fn(ExecutionId) -> Command| {
+            let all = tables
+                .timers_of(kind)
+                .filter(|timer| tables.serves(timer.execution, filter));
+            (all.map(|timer| (timer.due, command(timer.execution)))).collect()
+        };
+        let filed: Vec<(Millis, Command)> = match duty {
+            Duty::AttemptTimeout => {
+                timers(TimerKind::AttemptTimeout, |id| TimeOutAttempt { id }.into())
+            }
+            Duty::Deadline => timers(TimerKind::Deadline, |id| ExpireExecution { id }.into()),
+            Duty::Retention => {
+                let seen = tables.seen_by_all();
+                let all = tables.timers_of(TimerKind::Retention);
+                all.filter(|timer| tables.serves(timer.execution, filter))
+                    .filter(|timer| tables.last_event(timer.execution) <= seen)
+                    .map(|timer| {
+                        (
+                            timer.due,
+                            Trim {
+                                id: timer.execution,
+                            }
+                            .into(),
+                        )
+                    })
+                    .collect()
+            }
+            Duty::LeaseExpiry => {
+                let mut filed = tables.leases();
+                filed.retain(|lease| tables.serves(lease.execution, filter));
+                filed.sort_by_key(|lease| (lease.lease.check_at, lease.execution));
+                filed
+                    .into_iter()
+                    .map(|row| {
+                        let (id, lease_epoch) = (row.execution, row.epoch);
+                        (row.lease.check_at, ExpireLease { id, lease_epoch }.into())
+                    })
+                    .collect()
+            }
+            Duty::IdempotencyExpiry => tables
+                .expiring_keys()
+                .into_iter()
+                .filter(|(_, namespace, _)| {
+                    filter.namespace.as_ref().is_none_or(|own| own == namespace)
+                })
+                .map(|(due, namespace, key)| (due, ForgetKey { namespace, key }.into()))
+                .collect(),
+        };
+        let next = filed.iter().map(|(due, _)| *due).find(|due| *due > now);
+        let due = filed.into_iter().take_while(|(due, _)| *due <= now);
+        Ok(Due {
+            commands: due.map(|(_, command)| command).take(limit).collect(),
+            next,
+        })
+    }
+
+    async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
+        let mut have = WorkingSet::default();
+        self.tables().load(keys, &mut have);
+        Ok(have)
+    }
+
+    async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError> {
+        Ok(self.tables().list(query, page, self.clock.now()))
+    }
+
+    async fn events(
+        &self,
+        from: &Cursor,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<EventPage, StoreError> {
+        let tables = self.tables();
+        let limit = usize::try_from(limit.min(PAGE_MAX)).unwrap_or(0);
+        let mut page = EventPage {
+            events: Vec::new(),
+            next: from.clone(),
+        };
+        for (seq, event) in tables.events.range(from.seq() + 1..) {
+            if page.events.len() == limit {
+                return Ok(page);
+            }
+            page.next = Cursor::Seq(*seq);
+            let Some(x) = tables.executions.get(&event.execution) else {
+                continue;
+            };
+            if matches(filter, event, x) {
+                page.events.push(FeedEvent {
+                    cursor: Cursor::Seq(*seq),
+                    event: event.clone(),
+                    execution_kind: x.spec.kind.clone(),
+                    tags: x.tags.clone(),
+                });
+            }
+        }
+        Ok(page)
+    }
+
+    async fn tail(&self) -> Result<Cursor, StoreError> {
+        Ok(self.tables().tail())
+    }
+
+    async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
+        let tables = self.tables();
+        Ok(refs
+            .iter()
+            .filter_map(|at| tables.blobs.get(at).cloned())
+            .collect())
+    }
+
+    fn generation(&self, interest: Interest) -> u64 {
+        *self.signal(interest).borrow()
+    }
+
+    async fn wait(&self, interest: Interest, seen: u64) {
+        let mut signal = self.signal(interest).subscribe();
+        // The sender lives as long as the model, so waiting cannot fail.
+        let _ = signal.wait_for(|generation| *generation != seen).await;
+    }
+
+    async fn now(&self) -> Result<Millis, StoreError> {
+        Ok(self.clock.now())
+    }
+}
+
+impl Model {
+    fn signal(&self, interest: Interest) -> &watch::Sender<u64> {
+        match interest {
+            Interest::Work => &self.work,
+            Interest::Events => &self.events,
+        }
+    }
+}
+
+fn matches(filter: &Filter, event: &ff_core::event::Event, x: &ff_core::Execution) -> bool {
+    (filter.kinds.is_empty() || filter.kinds.contains(&event.kind.name()))
+        && filter
+            .namespace
+            .as_ref()
+            .is_none_or(|namespace| *namespace == event.namespace)
+        && filter.lane.as_ref().is_none_or(|lane| *lane == event.lane)
+        && filter.execution.is_none_or(|id| id == event.execution)
+        && filter
+            .tag
+            .as_ref()
+            .is_none_or(|(key, value)| x.tags.get(key) == Some(value))
+}
+
+impl Tables {
+    /// The most urgent and oldest places in the lanes asked for that suit the worker.
+    fn candidates(&self, ask: &ClaimAsk) -> Vec<ExecutionId> {
+        let suits: BTreeSet<_> = self
+            .queues
+            .iter()
+            .filter(|queue| ask.lanes.contains(&queue.lane))
+            .filter(|queue| queue.capabilities.is_subset(&ask.capabilities))
+            .map(|queue| queue.id)
+            .collect();
+        let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
+        let ready: Vec<&Ready> = self
+            .ready
+            .iter()
+            .filter(|ready| suits.contains(&ready.queue))
+            .take(max)
+            .collect();
+        ready.into_iter().map(|ready| ready.execution).collect()
+    }
+
+    /// What is held under a claim already made.
+    fn held_under(&self, claim_id: uuid::Uuid, now: Millis) -> Vec<ExecutionId> {
+        let live = |x: &&ff_core::Execution| match &x.state {
+            State::Active(active) => active.lease.claim_id == claim_id && active.lease.until > now,
+            State::Runnable(_) | State::Terminal(_) => false,
+        };
+        self.executions
+            .values()
+            .filter(live)
+            .map(|x| x.id)
+            .collect()
+    }
+
+    fn list(&self, query: &Query, page: &Page, now: Millis) -> Listing {
+        match query {
+            Query::Counts => {
+                let mut counts = std::collections::BTreeMap::new();
+                for x in self.executions.values() {
+                    let key = (x.spec.lane.clone(), public_state(x, now));
+                    *counts.entry(key).or_insert(0) += 1;
+                }
+                let counts = counts.into_iter();
+                let rows = counts.map(|((lane, state), count)| Count { lane, state, count });
+                Listing {
+                    rows: Rows::Counts(rows.collect()),
+                    next: None,
+                }
+            }
+            Query::Partition(_)
+            | Query::Executions(_)
+            | Query::Attempts(_)
+            | Query::Lanes
+            | Query::Consumers => self.paged(query, page, now),
+        }
+    }
+}

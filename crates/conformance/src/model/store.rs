@@ -1,0 +1,263 @@
+//! The model's rows: the same tables that a database has, as maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ff_core::backend::WorkFilter;
+use ff_core::event::{Cursor, Event};
+use ff_core::execution::{AttemptRecord, Execution};
+use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, LeaseRow, WorkingSet, WriteSet};
+use ff_core::ids::ExecutionId;
+use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
+use ff_core::query::{After, Listing, Page, Query, Rows};
+use ff_core::state::public_state;
+use ff_core::text::{ConsumerName, IdempotencyKey, LaneId, Namespace};
+use ff_core::time::Millis;
+
+/// Everything stored.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Executions, with their leases.
+    pub executions: BTreeMap<ExecutionId, Execution>,
+    /// Idempotency keys.
+    pub keys: BTreeMap<(Namespace, IdempotencyKey), KeyRow>,
+    /// Durable consumers.
+    pub consumers: BTreeMap<ConsumerName, Consumer>,
+    /// Attempts that are over.
+    pub attempts: BTreeMap<(ExecutionId, u32), AttemptRecord>,
+    /// Payloads and results.
+    pub blobs: BTreeMap<BlobRef, Blob>,
+    /// Known queues.
+    pub queues: BTreeSet<Queue>,
+    /// Claimable now.
+    pub ready: BTreeSet<Ready>,
+    /// Timers.
+    pub timers: BTreeSet<Timer>,
+    /// Tags.
+    pub tags: BTreeSet<TagRow>,
+    /// The feed.
+    pub events: BTreeMap<u64, Event>,
+    last_seq: u64,
+}
+
+impl Tables {
+    pub(super) fn load(&self, keys: &[Key], have: &mut WorkingSet) {
+        for key in keys {
+            match key {
+                Key::Execution(id) => {
+                    have.executions
+                        .insert(*id, self.executions.get(id).cloned());
+                }
+                Key::Idempotency(namespace, key) => {
+                    let key = (namespace.clone(), key.clone());
+                    let row = self.keys.get(&key).cloned();
+                    have.keys.insert(key, row);
+                }
+                Key::Consumer(name) => {
+                    have.consumers
+                        .insert(name.clone(), self.consumers.get(name).cloned());
+                }
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, set: WriteSet) {
+        for id in set.removed {
+            self.executions.remove(&id);
+            self.attempts.retain(|(owner, _), _| *owner != id);
+            self.blobs.retain(|at, _| at.execution() != id);
+            self.events.retain(|_, event| event.execution != id);
+        }
+        for write in set.executions {
+            let stored = write
+                .before
+                .as_ref()
+                .and_then(|x| self.executions.get(&x.id));
+            assert_eq!(
+                stored.map(|x| x.version),
+                write.before.as_ref().map(|x| x.version),
+                "a write is guarded by the version it was decided on"
+            );
+            if let Some(x) = write.after {
+                self.executions.insert(x.id, x);
+            }
+        }
+        for write in set.leases {
+            // The lease is kept on the execution; a renewal writes only it.
+            if let Some(row) = write.after
+                && let Some(x) = self.executions.get_mut(&row.execution)
+                && let ff_core::State::Active(active) = &mut x.state
+            {
+                active.lease = row.lease;
+            }
+        }
+        for (key, row) in set.keys {
+            match row {
+                Some(row) => self.keys.insert(key, row),
+                None => self.keys.remove(&key),
+            };
+        }
+        for (name, row) in set.consumers {
+            match row {
+                Some(row) => self.consumers.insert(name, row),
+                None => self.consumers.remove(&name),
+            };
+        }
+        self.attempts.extend(
+            set.attempts
+                .into_iter()
+                .map(|a| ((a.execution, a.index), a)),
+        );
+        self.blobs
+            .extend(set.blobs.into_iter().map(|blob| (blob.at, blob)));
+        self.queues.extend(set.queues);
+        self.ready.retain(|row| !set.ready.remove.contains(row));
+        self.ready.extend(set.ready.insert);
+        self.timers.retain(|row| !set.timers.remove.contains(row));
+        self.timers.extend(set.timers.insert);
+        self.tags.retain(|row| !set.tags.remove.contains(row));
+        self.tags.extend(set.tags.insert);
+        for event in set.events {
+            self.last_seq += 1;
+            self.events.insert(self.last_seq, event);
+        }
+    }
+
+    pub(super) fn promote(&mut self, now: Millis, max: u32) {
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        let due: Vec<Timer> = self
+            .timers_of(TimerKind::Delay)
+            .take_while(|timer| timer.due <= now)
+            .take(max)
+            .copied()
+            .collect();
+        for timer in due {
+            self.timers.remove(&timer);
+            self.ready.extend(timer.ready);
+        }
+    }
+
+    /// Timers of one kind, soonest first.
+    pub(super) fn timers_of(&self, kind: TimerKind) -> impl Iterator<Item = &Timer> {
+        self.timers.iter().filter(move |timer| timer.kind == kind)
+    }
+
+    pub(super) fn serves(&self, id: ExecutionId, filter: &WorkFilter) -> bool {
+        let Some(x) = self.executions.get(&id) else {
+            return false;
+        };
+        filter
+            .namespace
+            .as_ref()
+            .is_none_or(|namespace| *namespace == x.spec.namespace)
+            && filter
+                .tag
+                .as_ref()
+                .is_none_or(|(key, value)| x.tags.get(key) == Some(value))
+    }
+
+    pub(super) fn leases(&self) -> Vec<LeaseRow> {
+        self.executions.values().filter_map(LeaseRow::of).collect()
+    }
+
+    pub(super) fn expiring_keys(&self) -> Vec<(Millis, Namespace, IdempotencyKey)> {
+        let rows = self.keys.iter();
+        let mut keys: Vec<_> = rows
+            .map(|((ns, key), row)| (row.expires_at, ns.clone(), key.clone()))
+            .collect();
+        keys.sort();
+        keys
+    }
+
+    pub(super) fn seen_by_all(&self) -> u64 {
+        self.consumers
+            .values()
+            .map(|c| c.cursor.seq())
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn last_event(&self, id: ExecutionId) -> u64 {
+        let own = self
+            .events
+            .iter()
+            .rev()
+            .find(|(_, event)| event.execution == id);
+        own.map_or(0, |(seq, _)| *seq)
+    }
+
+    pub(super) fn tail(&self) -> Cursor {
+        if self.last_seq == 0 {
+            Cursor::Start
+        } else {
+            Cursor::Seq(self.last_seq)
+        }
+    }
+
+    pub(super) fn paged(&self, query: &Query, page: &Page, now: Millis) -> Listing {
+        let after = |place: &After| page.after.as_ref().is_none_or(|from| place > from);
+        match query {
+            Query::Partition(partition) => {
+                let ids = self
+                    .executions
+                    .keys()
+                    .filter(|id| id.partition() == *partition);
+                let rows = ids
+                    .map(|id| (After::Id(*id), *id))
+                    .filter(|(place, _)| after(place));
+                cut(rows.collect(), page, Rows::Ids)
+            }
+            Query::Executions(search) => {
+                let all = self.executions.values();
+                let mut rows: Vec<_> = all
+                    .filter(|x| search.matches(x, public_state(x, now)))
+                    .map(|x| (After::Created(x.spec.created_at, x.id), x.clone()))
+                    .filter(|(place, _)| page.after.as_ref().is_none_or(|from| place < from))
+                    .collect();
+                rows.sort_by(|a, b| b.0.cmp(&a.0));
+                cut(rows, page, Rows::Executions)
+            }
+            Query::Attempts(id) => {
+                let own = self.attempts.iter().filter(|((owner, _), _)| owner == id);
+                let rows = own.map(|((_, index), a)| (After::Attempt(*index), a.clone()));
+                cut(
+                    rows.filter(|(place, _)| after(place)).collect(),
+                    page,
+                    Rows::Attempts,
+                )
+            }
+            Query::Lanes => {
+                let lanes: BTreeSet<LaneId> =
+                    self.queues.iter().map(|queue| queue.lane.clone()).collect();
+                let rows = lanes
+                    .into_iter()
+                    .map(|lane| (After::Name(lane.to_string()), lane));
+                cut(
+                    rows.filter(|(place, _)| after(place)).collect(),
+                    page,
+                    Rows::Lanes,
+                )
+            }
+            Query::Consumers => {
+                let names = self.consumers.keys().cloned();
+                let rows = names.map(|name| (After::Name(name.to_string()), name));
+                cut(
+                    rows.filter(|(place, _)| after(place)).collect(),
+                    page,
+                    Rows::Consumers,
+                )
+            }
+            Query::Counts => unreachable!("counts are not paged"),
+        }
+    }
+}
+
+/// The first rows of a listing, and where the rest begins.
+fn cut<T>(mut rows: Vec<(After, T)>, page: &Page, wrap: fn(Vec<T>) -> Rows) -> Listing {
+    let more = rows.len() > page.size() && page.size() > 0;
+    rows.truncate(page.size());
+    let next = rows.last().filter(|_| more).map(|(place, _)| place.clone());
+    Listing {
+        rows: wrap(rows.into_iter().map(|(_, row)| row).collect()),
+        next,
+    }
+}
