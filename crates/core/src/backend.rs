@@ -103,10 +103,7 @@ impl ClaimAsk {
             let why = format!("is out of range; use 1 to {}", limits::CLAIM_MAX);
             return refuse("max", self.max.to_string(), why);
         }
-        check_capabilities(
-            "worker_capabilities",
-            self.capabilities.iter().map(String::as_str),
-        )?;
+        check_capabilities("worker_capabilities", self.capabilities.iter().map(String::as_str))?;
         crate::decide::check_lease_ttl(self.lease_ttl_ms)
     }
 }

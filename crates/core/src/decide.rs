@@ -129,10 +129,9 @@ fn holder<'x>(x: &'x Execution, fence: Fence, at: Millis) -> Result<&'x Active, 
             Some(LeaseEnd::Expired) => {
                 Rejection::new(Code::LeaseExpired, format!("the lease on {} ran out", x.id))
             }
-            Some(LeaseEnd::Revoked) => Rejection::new(
-                Code::LeaseRevoked,
-                format!("the lease on {} was revoked", x.id),
-            ),
+            Some(LeaseEnd::Revoked) => {
+                Rejection::new(Code::LeaseRevoked, format!("the lease on {} was revoked", x.id))
+            }
             Some(
                 LeaseEnd::Completed
                 | LeaseEnd::Failed
@@ -171,10 +170,7 @@ impl Execution {
             State::Active(active) => active.attempt.index,
             State::Runnable(_) | State::Terminal(_) => self.counts.attempts.saturating_sub(1),
         };
-        Fence {
-            attempt_index,
-            lease_epoch: self.epoch,
-        }
+        Fence { attempt_index, lease_epoch: self.epoch }
     }
 
     /// Where it stands, for a worker that no longer holds it.
@@ -209,10 +205,9 @@ impl Execution {
                     }
                 },
             ),
-            State::Terminal(t) => (
-                t.last_lease,
-                t.attempt.as_ref().map_or(u32::MAX, |attempt| attempt.index),
-            ),
+            State::Terminal(t) => {
+                (t.last_lease, t.attempt.as_ref().map_or(u32::MAX, |attempt| attempt.index))
+            }
             State::Active(_) => return false,
         };
         last_lease == Some(how)
@@ -222,11 +217,7 @@ impl Execution {
 
     /// A copy with its version and time of change moved on.
     fn changed(&self, at: Millis) -> Self {
-        Self {
-            version: self.version + 1,
-            updated_at: at,
-            ..self.clone()
-        }
+        Self { version: self.version + 1, updated_at: at, ..self.clone() }
     }
 }
 
@@ -248,15 +239,10 @@ impl Parting<'_> {
         let attempt_index = active.attempt.index;
         let worker = active.attempt.worker.clone();
         let kind = match self.how {
-            LeaseEnd::Expired => EventKind::LeaseExpired {
-                attempt_index,
-                worker,
-            },
-            LeaseEnd::Revoked => EventKind::LeaseRevoked {
-                attempt_index,
-                worker,
-                reason: self.reason.to_owned(),
-            },
+            LeaseEnd::Expired => EventKind::LeaseExpired { attempt_index, worker },
+            LeaseEnd::Revoked => {
+                EventKind::LeaseRevoked { attempt_index, worker, reason: self.reason.to_owned() }
+            }
             LeaseEnd::Completed
             | LeaseEnd::Failed
             | LeaseEnd::Cancelled
@@ -281,14 +267,14 @@ fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effe
             events.extend(parting.event(x, active, at));
             (Some(active.paused(at)), Some(parting.how))
         }
-        State::Runnable(Runnable {
-            next: Next::Resume(attempt),
-            last_lease,
-            ..
-        }) => (Some(attempt.clone()), *last_lease),
+        State::Runnable(Runnable { next: Next::Resume(attempt), last_lease, .. }) => {
+            (Some(attempt.clone()), *last_lease)
+        }
         State::Runnable(Runnable { last_lease, .. }) => (None, *last_lease),
         State::Terminal(_) => unreachable!("every decision refuses to end what has ended"),
     };
+    // What an earlier attempt failed with is history once the execution ended.
+    let attempt = attempt.map(|attempt| Attempt { after: None, ..attempt });
     let kind = EventKind::Completion {
         outcome: ending.outcome(),
         attempt_index: attempt.as_ref().map(|attempt| attempt.index),
@@ -301,44 +287,23 @@ fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effe
     events.push(Event::new(x, at, kind));
     let kept_ms = x.spec.policy.retention_ms.unwrap_or(cx.config.retention_ms);
     let retain_until = at.plus(kept_ms);
-    ended.state = State::Terminal(Terminal {
-        ending,
-        at,
-        attempt,
-        last_lease,
-        retain_until,
-    });
-    Effects {
-        execution: Some(ended),
-        events,
-        ..Effects::default()
-    }
+    ended.state = State::Terminal(Terminal { ending, at, attempt, last_lease, retain_until });
+    Effects { execution: Some(ended), events, ..Effects::default() }
 }
 
 /// Takes `x` from its holder and lets it wait for the next worker.
 fn requeue(x: &Execution, next: Next, wait: Option<Wait>, how: LeaseEnd, at: Millis) -> Execution {
     let mut waiting = x.changed(at);
     waiting.epoch += 1;
-    waiting.state = State::Runnable(Runnable {
-        next,
-        wait,
-        hold: None,
-        last_lease: Some(how),
-    });
+    waiting.state = State::Runnable(Runnable { next, wait, hold: None, last_lease: Some(how) });
     waiting
 }
 
 impl Active {
     /// The attempt with the time of this lease added to what it ran.
     fn paused(&self, at: Millis) -> Attempt {
-        let ran_ms = self
-            .attempt
-            .ran_ms
-            .saturating_add(at.since(self.lease.acquired_at));
-        Attempt {
-            ran_ms,
-            ..self.attempt.clone()
-        }
+        let ran_ms = self.attempt.ran_ms.saturating_add(at.since(self.lease.acquired_at));
+        Attempt { ran_ms, ..self.attempt.clone() }
     }
 }
 
@@ -365,26 +330,15 @@ fn fail_attempt(
     cx: &mut Cx<'_>,
 ) -> Change<Failed> {
     let at = cx.at(x);
-    let after = x
-        .spec
-        .policy
-        .retry_after(class, &failure, x.counts.retries, cx.entropy);
+    let after = x.spec.policy.retry_after(class, &failure, x.counts.retries, cx.entropy);
     let Some(delay_ms) = after else {
         let effects = end(x, Ending::Failed(failure), parting, cx);
-        return Change {
-            reply: Failed::TerminalFailed,
-            effects,
-        };
+        return Change { reply: Failed::TerminalFailed, effects };
     };
     let until = at.plus(delay_ms);
-    let wait = Wait {
-        until,
-        reason: WaitReason::RetryBackoff,
-    };
+    let wait = Wait { until, reason: WaitReason::RetryBackoff };
     let why = Some(failure.clone());
-    let attempt = active
-        .attempt
-        .record(x.id, at, AttemptOutcome::Failure, why);
+    let attempt = active.attempt.record(x.id, at, AttemptOutcome::Failure, why);
     let event = EventKind::AttemptFailed {
         attempt_index: active.attempt.index,
         failure: failure.clone(),
@@ -395,19 +349,9 @@ fn fail_attempt(
     let mut waiting = requeue(x, Next::Retry(failure), Some(wait), parting.how, at);
     waiting.counts.retries += 1;
     let next_attempt_index = waiting.counts.attempts;
-    let effects = Effects {
-        execution: Some(waiting),
-        attempt: Some(attempt),
-        events,
-        ..Effects::default()
-    };
-    Change {
-        reply: Failed::RetryScheduled {
-            delay_until: until,
-            next_attempt_index,
-        },
-        effects,
-    }
+    let effects =
+        Effects { execution: Some(waiting), attempt: Some(attempt), events, ..Effects::default() };
+    Change { reply: Failed::RetryScheduled { delay_until: until, next_attempt_index }, effects }
 }
 
 /// What a lost lease leads to.
@@ -428,14 +372,9 @@ fn lose_lease(x: &Execution, active: &Active, parting: Parting<'_>, cx: &Cx<'_>)
             category: text::Category::new("infra_crash").expect("a valid category"),
         };
         let effects = end(x, Ending::Failed(failure), parting, cx);
-        return Change {
-            reply: Lost::ReclaimsExhausted,
-            effects,
-        };
+        return Change { reply: Lost::ReclaimsExhausted, effects };
     }
-    let record = active
-        .attempt
-        .record(x.id, at, AttemptOutcome::Interrupted, None);
+    let record = active.attempt.record(x.id, at, AttemptOutcome::Interrupted, None);
     let mut waiting = requeue(x, Next::Reclaim, None, parting.how, at);
     waiting.counts.reclaims += 1;
     let effects = Effects {
@@ -444,10 +383,7 @@ fn lose_lease(x: &Execution, active: &Active, parting: Parting<'_>, cx: &Cx<'_>)
         events: parting.event(x, active, at).into_iter().collect(),
         ..Effects::default()
     };
-    Change {
-        reply: Lost::Requeued,
-        effects,
-    }
+    Change { reply: Lost::Requeued, effects }
 }
 
 fn check_reason(field: &'static str, reason: &str) -> Result<(), Rejection> {
@@ -460,12 +396,7 @@ pub(crate) fn check_lease_ttl(ttl_ms: u64) -> Result<(), Rejection> {
     }
     let (min, max) = (limits::LEASE_TTL_MS_MIN, limits::LEASE_TTL_MS_MAX);
     let why = format!("is out of range; use {min} to {max} ms");
-    Err(Rejection::invalid(
-        Code::InvalidInput,
-        "lease_ttl_ms",
-        ttl_ms,
-        why,
-    ))
+    Err(Rejection::invalid(Code::InvalidInput, "lease_ttl_ms", ttl_ms, why))
 }
 
 /// Refuses a time before the epoch or absurdly far away.

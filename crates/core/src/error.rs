@@ -191,13 +191,7 @@ const SHOWN_CHARS_MAX: usize = 80;
 impl Rejection {
     /// A refusal that is about a state or a thing rather than a field.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            field: None,
-            value: None,
-            standing: None,
-        }
+        Self { code, message: message.into(), field: None, value: None, standing: None }
     }
 
     /// A refusal of one field; `why` continues the sentence "field value …".
@@ -213,19 +207,12 @@ impl Rejection {
         } else {
             format!("{field} {value:?} {why}")
         };
-        Self {
-            field: Some(field),
-            value: Some(value),
-            ..Self::new(code, message)
-        }
+        Self { field: Some(field), value: Some(value), ..Self::new(code, message) }
     }
 
     /// The execution is not there.
     pub fn execution_not_found(id: ExecutionId) -> Self {
-        let mut gone = Self::new(
-            Code::ExecutionNotFound,
-            format!("there is no execution {id}"),
-        );
+        let mut gone = Self::new(Code::ExecutionNotFound, format!("there is no execution {id}"));
         gone.value = Some(id.to_string());
         gone
     }

@@ -35,12 +35,7 @@ impl Priority {
             return Ok(Self(value));
         }
         let why = format!("is out of range; use 0 to {PRIORITY_MAX}");
-        Err(Rejection::invalid(
-            Code::InvalidInput,
-            "priority",
-            value,
-            why,
-        ))
+        Err(Rejection::invalid(Code::InvalidInput, "priority", value, why))
     }
 
     /// The number.
@@ -405,8 +400,6 @@ impl Terminal {
             Ending::Cancelled { .. } => (AttemptOutcome::Cancelled, None),
             Ending::Expired { .. } => (AttemptOutcome::Expired, None),
         };
-        self.attempt
-            .as_ref()
-            .map(|a| a.record(execution, self.at, outcome, failure))
+        self.attempt.as_ref().map(|a| a.record(execution, self.at, outcome, failure))
     }
 }

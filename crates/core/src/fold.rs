@@ -82,10 +82,7 @@ impl WorkingSet {
     pub fn consumer(&self, name: &ConsumerName) -> Result<&Consumer, Rejection> {
         let row = self.consumers.get(name).and_then(Option::as_ref);
         row.ok_or_else(|| {
-            Rejection::new(
-                Code::ConsumerNotFound,
-                format!("there is no consumer {name}"),
-            )
+            Rejection::new(Code::ConsumerNotFound, format!("there is no consumer {name}"))
         })
     }
 }
@@ -94,11 +91,7 @@ impl WorkingSet {
 ///
 /// Asked again after loading them, until nothing is missing: at most three rounds.
 pub fn needs(command: &Command, have: &WorkingSet) -> Vec<Key> {
-    command
-        .keys(have)
-        .into_iter()
-        .filter(|key| !have.has(key))
-        .collect()
+    command.keys(have).into_iter().filter(|key| !have.has(key)).collect()
 }
 
 /// Bytes that an execution owns.
@@ -145,11 +138,9 @@ impl LeaseRow {
     /// The lease on `x`, if a worker holds it.
     pub fn of(x: &Execution) -> Option<Self> {
         match &x.state {
-            State::Active(active) => Some(Self {
-                execution: x.id,
-                epoch: x.epoch,
-                lease: active.lease.clone(),
-            }),
+            State::Active(active) => {
+                Some(Self { execution: x.id, epoch: x.epoch, lease: active.lease.clone() })
+            }
             State::Runnable(_) | State::Terminal(_) => None,
         }
     }
@@ -175,10 +166,7 @@ pub struct Delta<T> {
 
 impl<T> Default for Delta<T> {
     fn default() -> Self {
-        Self {
-            remove: Vec::new(),
-            insert: Vec::new(),
-        }
+        Self { remove: Vec::new(), insert: Vec::new() }
     }
 }
 
@@ -252,18 +240,12 @@ pub struct Change<R> {
 impl<R> Change<R> {
     /// Nothing changes.
     pub fn none(reply: R) -> Self {
-        Self {
-            reply,
-            effects: Effects::default(),
-        }
+        Self { reply, effects: Effects::default() }
     }
 
     /// The same change with its answer wrapped.
     pub fn map<S>(self, wrap: impl FnOnce(R) -> S) -> Change<S> {
-        Change {
-            reply: wrap(self.reply),
-            effects: self.effects,
-        }
+        Change { reply: wrap(self.reply), effects: self.effects }
     }
 }
 
@@ -367,9 +349,7 @@ fn derive(before: &Option<Execution>, after: Option<&Execution>, now: Millis, se
         if let Some(place) = was {
             set.ready.remove.push(place.ready);
             // It stands in one of the two tables: whether it was promoted is not on the row.
-            set.timers
-                .remove
-                .extend(place.from.map(|due| delay(place, due)));
+            set.timers.remove.extend(place.from.map(|due| delay(place, due)));
         }
         if let Some(place) = is {
             match place.from {
@@ -380,10 +360,7 @@ fn derive(before: &Option<Execution>, after: Option<&Execution>, now: Millis, se
     }
     let (was, is) = (before.and_then(LeaseRow::of), after.and_then(LeaseRow::of));
     if was != is {
-        set.leases.push(Write {
-            before: was,
-            after: is,
-        });
+        set.leases.push(Write { before: was, after: is });
     }
     let rows = |x: Option<&Execution>| -> BTreeSet<Timer> {
         x.into_iter().flat_map(index::timers).collect()

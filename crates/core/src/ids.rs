@@ -46,33 +46,22 @@ impl FromStr for Partition {
     type Err = Rejection;
 
     fn from_str(text: &str) -> Result<Self, Rejection> {
-        let refuse = |why: String| {
-            Err(Rejection::invalid(
-                Code::InvalidInput,
-                "partition",
-                text,
-                why,
-            ))
-        };
-        let Some(body) = text
-            .strip_prefix('{')
-            .and_then(|rest| rest.strip_suffix('}'))
-        else {
+        let refuse =
+            |why: String| Err(Rejection::invalid(Code::InvalidInput, "partition", text, why));
+        let Some(body) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
             return refuse("must stand in braces, like {fp:7}".to_owned());
         };
         let Some((family, index)) = body.split_once(':') else {
             return refuse("must hold a family and an index, like {fp:7}".to_owned());
         };
         if family != "fp" {
-            return refuse(format!(
-                "names an unknown family {family:?}; fp is the only one"
-            ));
+            return refuse(format!("names an unknown family {family:?}; fp is the only one"));
         }
         match index.parse::<u16>() {
             Err(_) => refuse(format!("has an index {index:?} that is not a number")),
-            Ok(n) if n >= PARTITIONS => refuse(format!(
-                "names partition {n}; there are {PARTITIONS}, from 0"
-            )),
+            Ok(n) if n >= PARTITIONS => {
+                refuse(format!("names partition {n}; there are {PARTITIONS}, from 0"))
+            }
             Ok(n) => Ok(Self(n.to_be_bytes()[1])),
         }
     }
@@ -82,11 +71,7 @@ impl FromStr for Partition {
 pub fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
+            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
         })
     })
 }
@@ -102,18 +87,12 @@ pub struct ExecutionId {
 impl ExecutionId {
     /// An execution outside any flow.
     pub fn solo(uuid: Uuid) -> Self {
-        Self {
-            partition: Partition::of(uuid),
-            uuid,
-        }
+        Self { partition: Partition::of(uuid), uuid }
     }
 
     /// A member of `flow`.
     pub fn for_flow(flow: FlowId, uuid: Uuid) -> Self {
-        Self {
-            partition: flow.partition(),
-            uuid,
-        }
+        Self { partition: flow.partition(), uuid }
     }
 
     /// An id read back from its two columns.
@@ -145,13 +124,10 @@ impl FromStr for ExecutionId {
         let refuse =
             |why: String| Rejection::invalid(Code::InvalidInput, "execution_id", text, why);
         let Some((tag, uuid)) = text.split_once("}:") else {
-            return Err(refuse(
-                "must begin with its partition, like {fp:7}:<uuid>".to_owned(),
-            ));
+            return Err(refuse("must begin with its partition, like {fp:7}:<uuid>".to_owned()));
         };
-        let partition = format!("{tag}}}")
-            .parse()
-            .map_err(|inner: Rejection| refuse(inner.message))?;
+        let partition =
+            format!("{tag}}}").parse().map_err(|inner: Rejection| refuse(inner.message))?;
         let uuid = Uuid::try_parse(uuid)
             .map_err(|_| refuse(format!("has a tail {uuid:?} that is not a UUID")))?;
         Ok(Self { partition, uuid })
@@ -218,37 +194,18 @@ mod tests {
     #[test]
     fn a_malformed_id_is_refused_with_its_cause() {
         for (text, cause) in [
-            (
-                "11111111-2222-3333-4444-555555555555",
-                "must begin with its partition",
-            ),
-            (
-                "{xx:1}:11111111-2222-3333-4444-555555555555",
-                "unknown family",
-            ),
-            (
-                "{fp:a}:11111111-2222-3333-4444-555555555555",
-                "not a number",
-            ),
-            (
-                "{fp:70000}:11111111-2222-3333-4444-555555555555",
-                "not a number",
-            ),
-            (
-                "{fp:256}:11111111-2222-3333-4444-555555555555",
-                "names partition 256",
-            ),
+            ("11111111-2222-3333-4444-555555555555", "must begin with its partition"),
+            ("{xx:1}:11111111-2222-3333-4444-555555555555", "unknown family"),
+            ("{fp:a}:11111111-2222-3333-4444-555555555555", "not a number"),
+            ("{fp:70000}:11111111-2222-3333-4444-555555555555", "not a number"),
+            ("{fp:256}:11111111-2222-3333-4444-555555555555", "names partition 256"),
             ("{fp:1}:nonsense", "not a UUID"),
             ("fp:1}:11111111-2222-3333-4444-555555555555", "braces"),
         ] {
             let refused = text.parse::<ExecutionId>().unwrap_err();
             assert_eq!(refused.code, Code::InvalidInput);
             assert_eq!(refused.field, Some("execution_id"));
-            assert!(
-                refused.message.contains(cause),
-                "{text}: {}",
-                refused.message
-            );
+            assert!(refused.message.contains(cause), "{text}: {}", refused.message);
         }
     }
 }

@@ -41,19 +41,12 @@ impl Queue {
         }
         let mut head = [0; 8];
         head.copy_from_slice(&hash.finalize()[..8]);
-        Self {
-            id: QueueId(i64::from_be_bytes(head)),
-            lane,
-            capabilities,
-        }
+        Self { id: QueueId(i64::from_be_bytes(head)), lane, capabilities }
     }
 
     /// The queue an execution waits in.
     pub fn of(x: &Execution) -> Self {
-        Self::new(
-            x.spec.lane.clone(),
-            x.spec.policy.required_capabilities().clone(),
-        )
+        Self::new(x.spec.lane.clone(), x.spec.policy.required_capabilities().clone())
     }
 }
 
@@ -129,20 +122,12 @@ pub fn place(x: &Execution) -> Option<Place> {
         execution: x.id,
         queue: Queue::of(x).id,
     };
-    Some(Place {
-        ready,
-        from: runnable.wait.map(|wait| wait.until),
-    })
+    Some(Place { ready, from: runnable.wait.map(|wait| wait.until) })
 }
 
 /// The timers of `x`, without its delay (which is a [`place`]).
 pub fn timers(x: &Execution) -> Vec<Timer> {
-    let timer = |kind, due| Timer {
-        kind,
-        due,
-        execution: x.id,
-        ready: None,
-    };
+    let timer = |kind, due| Timer { kind, due, execution: x.id, ready: None };
     let timeout = match &x.state {
         State::Runnable(_) => None,
         State::Active(active) => active.timeout_at,

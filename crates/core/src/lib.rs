@@ -21,6 +21,7 @@ pub mod index;
 pub mod limits;
 pub mod policy;
 pub mod query;
+pub mod row;
 pub mod state;
 pub mod text;
 pub mod time;

@@ -71,10 +71,6 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            payload_bytes_max: 1 << 20,
-            retention_ms: 86_400_000,
-            dedup_window_ms: 86_400_000,
-        }
+        Self { payload_bytes_max: 1 << 20, retention_ms: 86_400_000, dedup_window_ms: 86_400_000 }
     }
 }

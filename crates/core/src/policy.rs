@@ -55,11 +55,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            max_retries: 3,
-            backoff: Backoff::default(),
-            retryable_categories: BTreeSet::new(),
-        }
+        Self { max_retries: 3, backoff: Backoff::default(), retryable_categories: BTreeSet::new() }
     }
 }
 
@@ -163,26 +159,14 @@ impl FailureClass {
 
 /// Fields that other systems have and we refuse, with what to do instead.
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "priority",
-        "is an argument of create_execution, not a policy",
-    ),
-    (
-        "delay_until",
-        "is an argument of create_execution, not a policy",
-    ),
+    ("priority", "is an argument of create_execution, not a policy"),
+    ("delay_until", "is an argument of create_execution, not a policy"),
     ("suspension_policy", "is not supported yet"),
-    (
-        "stream_policy",
-        "is not supported yet; retention_ms sets how long an execution is kept",
-    ),
+    ("stream_policy", "is not supported yet; retention_ms sets how long an execution is kept"),
     ("budget_ids", "is not supported yet"),
     ("quota_policy_id", "is not supported yet"),
     ("max_signals_per_execution", "is not supported yet"),
-    (
-        "fallback_policy",
-        "is not supported: let the worker choose a fallback",
-    ),
+    ("fallback_policy", "is not supported: let the worker choose a fallback"),
 ];
 
 impl Policy {
@@ -199,11 +183,7 @@ impl Policy {
         if let Some(Value::Object(routing)) = fields.get("routing_requirements") {
             for name in ["preferred_locality", "isolation_level"] {
                 if let Some(value) = routing.get(name) {
-                    return Err(refuse(
-                        name,
-                        value,
-                        "is not supported: use required_capabilities",
-                    ));
+                    return Err(refuse(name, value, "is not supported: use required_capabilities"));
                 }
             }
         }
@@ -235,16 +215,8 @@ impl Policy {
         check_capabilities("required_capabilities", required.iter().map(String::as_str))?;
         let bytes = self.to_json().len();
         if bytes > limits::POLICY_BYTES_MAX {
-            let why = format!(
-                "is {bytes} bytes long; at most {} fit",
-                limits::POLICY_BYTES_MAX
-            );
-            return Err(Rejection::invalid(
-                Code::InvalidPolicyJson,
-                "policy",
-                "",
-                why,
-            ));
+            let why = format!("is {bytes} bytes long; at most {} fit", limits::POLICY_BYTES_MAX);
+            return Err(Rejection::invalid(Code::InvalidPolicyJson, "policy", "", why));
         }
         Ok(())
     }
@@ -252,23 +224,17 @@ impl Policy {
     /// What a worker must offer.
     pub fn required_capabilities(&self) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
-        self.routing_requirements
-            .as_ref()
-            .map_or(&NONE, |r| &r.required_capabilities)
+        self.routing_requirements.as_ref().map_or(&NONE, |r| &r.required_capabilities)
     }
 
     /// Running time of one attempt.
     pub fn attempt_timeout_ms(&self) -> Option<u64> {
-        self.timeout_policy
-            .as_ref()
-            .and_then(|t| t.attempt_timeout_ms)
+        self.timeout_policy.as_ref().and_then(|t| t.attempt_timeout_ms)
     }
 
     /// Time from creation or replay to the end.
     pub fn execution_deadline_ms(&self) -> Option<u64> {
-        self.timeout_policy
-            .as_ref()
-            .and_then(|t| t.execution_deadline_ms)
+        self.timeout_policy.as_ref().and_then(|t| t.execution_deadline_ms)
     }
 
     /// Lost leases before it fails.
@@ -292,9 +258,7 @@ impl Policy {
     ) -> Option<u64> {
         let retry = self.retry_policy.as_ref()?;
         let listed = retry.retryable_categories.is_empty()
-            || retry
-                .retryable_categories
-                .contains(failure.category.as_str());
+            || retry.retryable_categories.contains(failure.category.as_str());
         (class.retryable() && listed && retries < retry.max_retries)
             .then(|| retry.backoff.delay_ms(retries, entropy))
     }
@@ -304,12 +268,7 @@ impl RetryPolicy {
     fn validate(&self) -> Result<(), Rejection> {
         count("max_retries", self.max_retries)?;
         match self.backoff {
-            Backoff::Exponential {
-                initial_delay_ms,
-                max_delay_ms,
-                multiplier,
-                jitter: _,
-            } => {
+            Backoff::Exponential { initial_delay_ms, max_delay_ms, multiplier, jitter: _ } => {
                 duration("initial_delay_ms", initial_delay_ms)?;
                 duration("max_delay_ms", max_delay_ms)?;
                 if !(1.0..=MULTIPLIER_MAX).contains(&multiplier) {
@@ -317,18 +276,11 @@ impl RetryPolicy {
                     return Err(refuse("multiplier", &multiplier.into(), &why));
                 }
             }
-            Backoff::Fixed {
-                delay_ms,
-                jitter: _,
-            } => duration("delay_ms", delay_ms)?,
+            Backoff::Fixed { delay_ms, jitter: _ } => duration("delay_ms", delay_ms)?,
         }
         for category in &self.retryable_categories {
             Category::new(category.clone()).map_err(|bad| {
-                refuse(
-                    "retryable_categories",
-                    &category.clone().into(),
-                    &bad.message,
-                )
+                refuse("retryable_categories", &category.clone().into(), &bad.message)
             })?;
         }
         Ok(())
@@ -340,12 +292,7 @@ impl Backoff {
     pub fn delay_ms(&self, retries: u32, entropy: &mut dyn Entropy) -> u64 {
         let (delay, jitter) = match *self {
             Self::Fixed { delay_ms, jitter } => (delay_ms, jitter),
-            Self::Exponential {
-                initial_delay_ms,
-                max_delay_ms,
-                multiplier,
-                jitter,
-            } => {
+            Self::Exponential { initial_delay_ms, max_delay_ms, multiplier, jitter } => {
                 let exponent = i32::try_from(retries).unwrap_or(i32::MAX);
                 #[expect(clippy::cast_precision_loss, reason = "durations stay below 2^53 ms")]
                 let grown = initial_delay_ms as f64 * multiplier.powi(exponent);
@@ -374,22 +321,14 @@ fn count(field: &'static str, value: u32) -> Result<(), Rejection> {
     if value <= COUNT_MAX {
         return Ok(());
     }
-    Err(refuse(
-        field,
-        &value.into(),
-        &format!("is more than {COUNT_MAX}"),
-    ))
+    Err(refuse(field, &value.into(), &format!("is more than {COUNT_MAX}")))
 }
 
 fn duration(field: &'static str, value: u64) -> Result<(), Rejection> {
     if value <= DURATION_MS_MAX {
         return Ok(());
     }
-    Err(refuse(
-        field,
-        &value.into(),
-        &format!("is more than {DURATION_MS_MAX} ms, ten years"),
-    ))
+    Err(refuse(field, &value.into(), &format!("is more than {DURATION_MS_MAX} ms, ten years")))
 }
 
 fn positive(field: &'static str, value: Option<u64>) -> Result<(), Rejection> {
@@ -420,10 +359,7 @@ mod tests {
         let policy = Policy::parse(&json!({})).unwrap();
         assert_eq!(policy, Policy::default());
         assert_eq!((policy.max_reclaims(), policy.max_replays()), (100, 10));
-        let failure = Failure {
-            reason: String::new(),
-            category: Category::new("x").unwrap(),
-        };
+        let failure = Failure { reason: String::new(), category: Category::new("x").unwrap() };
         let again = policy.retry_after(FailureClass::Transient, &failure, 0, &mut Fixed(0));
         assert_eq!(again, None);
     }
@@ -437,18 +373,9 @@ mod tests {
             (json!({"suspension_policy": {}}), "suspension_policy"),
             (json!({"priority": 3}), "priority"),
             (json!({"delay_until": 3}), "delay_until"),
-            (
-                json!({"max_signals_per_execution": 3}),
-                "max_signals_per_execution",
-            ),
-            (
-                json!({"routing_requirements": {"isolation_level": "x"}}),
-                "isolation_level",
-            ),
-            (
-                json!({"routing_requirements": {"preferred_locality": "x"}}),
-                "preferred_locality",
-            ),
+            (json!({"max_signals_per_execution": 3}), "max_signals_per_execution"),
+            (json!({"routing_requirements": {"isolation_level": "x"}}), "isolation_level"),
+            (json!({"routing_requirements": {"preferred_locality": "x"}}), "preferred_locality"),
         ] {
             let refused = Policy::parse(&document).unwrap_err();
             assert_eq!(refused.code, Code::InvalidPolicyJson);
@@ -457,18 +384,9 @@ mod tests {
         for (document, named) in [
             (json!({"colour": "red"}), "colour"),
             (json!({"retry_policy": {"max_retry": 1}}), "max_retry"),
-            (
-                json!({"timeout_policy": {"max_reclaim_count": 1}}),
-                "max_reclaim_count",
-            ),
-            (
-                json!({"retry_policy": {"backoff": {"type": "linear"}}}),
-                "linear",
-            ),
-            (
-                json!({"retry_policy": {"backoff": {"type": "fixed", "delay_ms": 1, "x": 1}}}),
-                "x",
-            ),
+            (json!({"timeout_policy": {"max_reclaim_count": 1}}), "max_reclaim_count"),
+            (json!({"retry_policy": {"backoff": {"type": "linear"}}}), "linear"),
+            (json!({"retry_policy": {"backoff": {"type": "fixed", "delay_ms": 1, "x": 1}}}), "x"),
             (json!([]), "object"),
         ] {
             let refused = Policy::parse(&document).unwrap_err();
@@ -511,17 +429,11 @@ mod tests {
 
     #[test]
     fn jitter_stays_in_the_upper_half() {
-        let backoff = Backoff::Fixed {
-            delay_ms: 101,
-            jitter: true,
-        };
+        let backoff = Backoff::Fixed { delay_ms: 101, jitter: true };
         for bits in [0, 1, 50, 51, 52, u64::MAX] {
             assert!((50..=101).contains(&backoff.delay_ms(0, &mut Fixed(bits))));
         }
-        let none = Backoff::Fixed {
-            delay_ms: 0,
-            jitter: true,
-        };
+        let none = Backoff::Fixed { delay_ms: 0, jitter: true };
         assert_eq!(none.delay_ms(0, &mut Fixed(7)), 0);
     }
 

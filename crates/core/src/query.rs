@@ -119,21 +119,13 @@ pub struct Count {
 impl Search {
     /// Whether `x` is meant. Backends select by columns; this says what they must select.
     pub fn matches(&self, x: &Execution, state: PublicState) -> bool {
-        let tagged = |tags: &Tags| {
-            self.tag
-                .as_ref()
-                .is_none_or(|(key, value)| tags.get(key) == Some(value))
-        };
+        let tagged =
+            |tags: &Tags| self.tag.as_ref().is_none_or(|(key, value)| tags.get(key) == Some(value));
         self.lane.as_ref().is_none_or(|lane| *lane == x.spec.lane)
-            && self
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == x.spec.namespace)
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == x.spec.namespace)
             && self.kind.as_ref().is_none_or(|kind| *kind == x.spec.kind)
             && self.state.is_none_or(|wanted| wanted == state)
-            && self
-                .created_from
-                .is_none_or(|from| x.spec.created_at >= from)
+            && self.created_from.is_none_or(|from| x.spec.created_at >= from)
             && self.created_to.is_none_or(|to| x.spec.created_at < to)
             && tagged(&x.tags)
     }

@@ -160,22 +160,16 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
             };
             let waiting = r.wait.filter(|wait| wait.until > now);
             (v.eligibility_state, v.blocking_reason) = match (&r.hold, waiting.map(|w| w.reason)) {
-                (Some(_), _) => (
-                    EligibilityState::BlockedByOperator,
-                    BlockingReason::PausedByOperator,
-                ),
-                (None, Some(WaitReason::Delay)) => (
-                    EligibilityState::NotEligibleUntilTime,
-                    BlockingReason::WaitingForDelay,
-                ),
-                (None, Some(WaitReason::RetryBackoff)) => (
-                    EligibilityState::NotEligibleUntilTime,
-                    BlockingReason::WaitingForRetryBackoff,
-                ),
-                (None, None) => (
-                    EligibilityState::EligibleNow,
-                    BlockingReason::WaitingForWorker,
-                ),
+                (Some(_), _) => {
+                    (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator)
+                }
+                (None, Some(WaitReason::Delay)) => {
+                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForDelay)
+                }
+                (None, Some(WaitReason::RetryBackoff)) => {
+                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForRetryBackoff)
+                }
+                (None, None) => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
             };
             v.blocking_detail = match (&r.hold, waiting) {
                 (Some(hold), _) => Some(format!("held: {}", hold.reason)),
@@ -238,11 +232,7 @@ impl PublicState {
             Self::Cancelled => (Phase::Terminal, Some(TerminalOutcome::Cancelled), None),
             Self::Expired => (Phase::Terminal, Some(TerminalOutcome::Expired), None),
         };
-        StoredState {
-            phase,
-            outcome,
-            waits,
-        }
+        StoredState { phase, outcome, waits }
     }
 
     /// The public state of rows that a store counted by their columns.

@@ -31,20 +31,12 @@ fn check(
     let fault = if value.is_empty() && !matches!(alphabet, Alphabet::Prose) {
         Some("must not be empty".to_owned())
     } else if value.len() > max {
-        Some(format!(
-            "is {} bytes long; at most {max} are allowed",
-            value.len()
-        ))
+        Some(format!("is {} bytes long; at most {max} are allowed", value.len()))
     } else {
         value
             .char_indices()
             .find(|(_, c)| !alphabet.allows(*c))
-            .map(|(at, c)| {
-                format!(
-                    "has {c:?} at byte {at}; {} are allowed",
-                    alphabet.describe()
-                )
-            })
+            .map(|(at, c)| format!("has {c:?} at byte {at}; {} are allowed", alphabet.describe()))
     };
     match fault {
         None => Ok(()),
@@ -198,19 +190,10 @@ pub fn check_capabilities<'a>(
     tokens: impl ExactSizeIterator<Item = &'a str>,
 ) -> Result<(), Rejection> {
     let refuse = |token: &str, why: String| {
-        Err(Rejection::invalid(
-            Code::InvalidCapabilities,
-            field,
-            token,
-            why,
-        ))
+        Err(Rejection::invalid(Code::InvalidCapabilities, field, token, why))
     };
     if tokens.len() > limits::CAPABILITIES_MAX {
-        let why = format!(
-            "has {} tokens; at most {} fit",
-            tokens.len(),
-            limits::CAPABILITIES_MAX
-        );
+        let why = format!("has {} tokens; at most {} fit", tokens.len(), limits::CAPABILITIES_MAX);
         return refuse("", why);
     }
     let mut bytes = 0;
@@ -222,18 +205,13 @@ pub fn check_capabilities<'a>(
             return refuse(token, "has a comma in a token".to_owned());
         }
         if token.bytes().any(|b| b <= 0x20 || b == 0x7f) {
-            return refuse(
-                token,
-                "has whitespace or a control character in a token".to_owned(),
-            );
+            return refuse(token, "has whitespace or a control character in a token".to_owned());
         }
         bytes += token.len() + 1;
     }
     if bytes > limits::CAPABILITIES_BYTES_MAX + 1 {
-        let why = format!(
-            "is {bytes} bytes joined; at most {} fit",
-            limits::CAPABILITIES_BYTES_MAX
-        );
+        let why =
+            format!("is {bytes} bytes joined; at most {} fit", limits::CAPABILITIES_BYTES_MAX);
         return refuse("", why);
     }
     Ok(())

@@ -1,1 +1,216 @@
-//! Placeholder.
+//! Executions in one SQLite file.
+//!
+//! One thread owns the connection that writes; it takes all waiting calls together and commits
+//! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read. Other
+//! processes may open the same file: SQLite's lock orders the writers, and waiting readers
+//! notice foreign commits within [`Options::poll`].
+//!
+//! What must stay true: a caller is answered only after its commit, and the file is synced by
+//! then (`synchronous = full`).
+
+mod apply;
+mod claim;
+mod codec;
+mod connection;
+mod due;
+mod feed;
+mod list;
+mod load;
+mod migrate;
+mod statements;
+mod write;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::command::{Command, Outcome};
+use ff_core::event::{Cursor, Filter};
+use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
+use ff_core::limits::Config;
+use ff_core::query::{Listing, Page, Query};
+use ff_core::time::{Clock, Entropy, Millis};
+use ff_core::{Backend, ClaimAsk, Claims};
+use rand::Rng;
+use tokio::sync::watch;
+
+use connection::{Readers, Writer};
+pub use migrate::SCHEMA_VERSION;
+
+/// How to open a file.
+pub struct Options {
+    /// The file; created when absent.
+    pub path: PathBuf,
+    /// Bounds that a deployment may set.
+    pub config: Config,
+    /// The store's clock.
+    pub clock: Arc<dyn Clock>,
+    /// For backoff jitter.
+    pub entropy: Box<dyn Entropy>,
+    /// How often a waiter looks for commits of other processes.
+    pub poll: Duration,
+    /// How long a writer waits for another process before the call is tried again.
+    pub busy: Duration,
+}
+
+impl Options {
+    /// The file at `path`, on the host's clock.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Self {
+            path: path.as_ref().to_owned(),
+            config: Config::default(),
+            clock: Arc::new(HostClock),
+            entropy: Box::new(HostEntropy),
+            poll: Duration::from_millis(100),
+            busy: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The clock of the machine that the file is on.
+pub struct HostClock;
+
+impl Clock for HostClock {
+    fn now(&self) -> Millis {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// The randomness of the machine.
+struct HostEntropy;
+
+impl Entropy for HostEntropy {
+    fn next_u64(&mut self) -> u64 {
+        rand::rng().next_u64()
+    }
+}
+
+/// A SQLite file as a store.
+pub struct Sqlite {
+    writer: Writer,
+    readers: Readers,
+    clock: Arc<dyn Clock>,
+    signals: Arc<Signals>,
+    poll: Duration,
+}
+
+/// Counts what this process committed, for those who wait.
+struct Signals {
+    work: watch::Sender<u64>,
+    events: watch::Sender<u64>,
+    /// The last `data_version` seen: it moves when another connection commits.
+    foreign: AtomicI64,
+}
+
+impl Sqlite {
+    /// Opens or creates a file and brings its schema up to date.
+    pub fn open(options: Options) -> Result<Self, StoreError> {
+        let signals = Arc::new(Signals {
+            work: watch::Sender::new(0),
+            events: watch::Sender::new(0),
+            foreign: AtomicI64::new(0),
+        });
+        let mut connection = connection::open(&options.path, options.busy)?;
+        migrate::migrate(&mut connection)?;
+        let readers = Readers::start(&options.path, options.busy)?;
+        let state = apply::State {
+            clock: Arc::clone(&options.clock),
+            config: options.config,
+            entropy: options.entropy,
+            queues: BTreeSet::new(),
+            signals: Arc::clone(&signals),
+            pending: apply::Pending::default(),
+        };
+        let writer = Writer::start(connection, state);
+        Ok(Self { writer, readers, clock: options.clock, signals, poll: options.poll })
+    }
+
+    fn signal(&self, interest: Interest) -> &watch::Sender<u64> {
+        match interest {
+            Interest::Work => &self.signals.work,
+            Interest::Events => &self.signals.events,
+        }
+    }
+
+    /// Whether another connection committed since somebody last asked.
+    async fn foreign_commit(&self) -> bool {
+        let version = self.readers.watch(connection::data_version).await;
+        version.is_ok_and(|now| self.signals.foreign.swap(now, Ordering::SeqCst) != now)
+    }
+}
+
+#[async_trait]
+impl Backend for Sqlite {
+    async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError> {
+        self.writer.run(move |tx, state| apply::apply(tx, state, &batch)).await
+    }
+
+    async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
+        let asks = asks.to_vec();
+        self.writer.run(move |tx, state| claim::claim(tx, state, &asks)).await
+    }
+
+    async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.readers.run(move |tx| due::due(tx, duty, &filter, (limit, now))).await
+    }
+
+    async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
+        let keys = keys.to_vec();
+        self.readers
+            .run(move |tx| {
+                let mut have = WorkingSet::default();
+                load::load(tx, &keys, &mut have)?;
+                Ok(have)
+            })
+            .await
+    }
+
+    async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError> {
+        let (query, page, now) = (query.clone(), page.clone(), self.clock.now());
+        self.readers.run(move |tx| list::list(tx, &query, &page, now)).await
+    }
+
+    async fn events(
+        &self,
+        from: &Cursor,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<EventPage, StoreError> {
+        let (from, filter) = (from.clone(), filter.clone());
+        self.readers.run(move |tx| feed::events(tx, &from, &filter, limit)).await
+    }
+
+    async fn tail(&self) -> Result<Cursor, StoreError> {
+        self.readers.run(feed::tail).await
+    }
+
+    async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
+        let refs = refs.to_vec();
+        self.readers.run(move |tx| load::blobs(tx, &refs)).await
+    }
+
+    fn generation(&self, interest: Interest) -> u64 {
+        *self.signal(interest).borrow()
+    }
+
+    async fn wait(&self, interest: Interest, seen: u64) {
+        let mut signal = self.signal(interest).subscribe();
+        loop {
+            let changed = signal.wait_for(|generation| *generation != seen);
+            let woken = tokio::time::timeout(self.poll, changed).await.is_ok();
+            if woken || self.foreign_commit().await {
+                return;
+            }
+        }
+    }
+
+    async fn now(&self) -> Result<Millis, StoreError> {
+        Ok(self.clock.now())
+    }
+}

@@ -49,10 +49,7 @@ impl OnExecution for TimeOutAttempt {
             category: Category::new("timeout").expect("a valid category"),
         };
         let failure = (failure, FailureClass::Timeout);
-        let parting = Parting {
-            how: LeaseEnd::Revoked,
-            reason,
-        };
+        let parting = Parting { how: LeaseEnd::Revoked, reason };
         Ok(fail_attempt(x, &active, failure, parting, cx).map(Some))
     }
 }

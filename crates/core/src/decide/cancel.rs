@@ -38,9 +38,7 @@ impl OnExecution for Cancel {
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         if let State::Terminal(terminal) = &x.state {
-            let mine = self
-                .fence
-                .is_none_or(|fence| x.ended_by(fence, LeaseEnd::Cancelled));
+            let mine = self.fence.is_none_or(|fence| x.ended_by(fence, LeaseEnd::Cancelled));
             if terminal.ending.outcome() == TerminalOutcome::Cancelled && mine {
                 return Ok(Change::none(()));
             }
@@ -53,17 +51,8 @@ impl OnExecution for Cancel {
             }
             None => (CancelledBy::Operator, LeaseEnd::Revoked),
         };
-        let parting = Parting {
-            how,
-            reason: &self.reason,
-        };
-        let ending = Ending::Cancelled {
-            by,
-            reason: self.reason.clone(),
-        };
-        Ok(Change {
-            reply: (),
-            effects: end(x, ending, parting, cx),
-        })
+        let parting = Parting { how, reason: &self.reason };
+        let ending = Ending::Cancelled { by, reason: self.reason.clone() };
+        Ok(Change { reply: (), effects: end(x, ending, parting, cx) })
     }
 }

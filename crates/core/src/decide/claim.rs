@@ -81,10 +81,7 @@ impl OnExecution for Claim {
 
     fn check(&self, _: &Config) -> Result<(), Rejection> {
         check_lease_ttl(self.lease_ttl_ms)?;
-        check_capabilities(
-            "worker_capabilities",
-            self.capabilities.iter().map(String::as_str),
-        )
+        check_capabilities("worker_capabilities", self.capabilities.iter().map(String::as_str))
     }
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Leased>, Rejection> {
@@ -101,10 +98,7 @@ impl OnExecution for Claim {
                 return Err(not_leaseable(x, "is held by a worker".to_owned()));
             }
             State::Terminal(t) => {
-                return Err(not_leaseable(
-                    x,
-                    format!("has ended: {}", t.ending.outcome()),
-                ));
+                return Err(not_leaseable(x, format!("has ended: {}", t.ending.outcome())));
             }
         };
         if runnable.hold.is_some() {
@@ -115,10 +109,7 @@ impl OnExecution for Claim {
         }
         let required = x.spec.policy.required_capabilities();
         if let Some(missing) = required.difference(&self.capabilities).next() {
-            let said = format!(
-                "{} requires {missing:?}, which the worker does not offer",
-                x.id
-            );
+            let said = format!("{} requires {missing:?}, which the worker does not offer", x.id);
             return Err(Rejection::new(Code::CapabilityMismatch, said));
         }
         Ok(self.lease(x, runnable, at))
@@ -143,10 +134,9 @@ impl Claim {
             Next::Resume(_) => (None, None),
         };
         let attempt = match (&runnable.next, kind) {
-            (Next::Resume(attempt), _) => Attempt {
-                worker: self.worker.clone(),
-                ..attempt.clone()
-            },
+            (Next::Resume(attempt), _) => {
+                Attempt { worker: self.worker.clone(), ..attempt.clone() }
+            }
             (Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay, kind) => {
                 claimed.counts.attempts += 1;
                 claimed.progress = None;
@@ -173,29 +163,17 @@ impl Claim {
         let events = match kind {
             Some(AttemptKind::Reclaim) => {
                 let worker = self.worker.clone();
-                let kind = EventKind::LeaseReclaimed {
-                    attempt_index: attempt.index,
-                    worker,
-                };
+                let kind = EventKind::LeaseReclaimed { attempt_index: attempt.index, worker };
                 vec![Event::new(x, at, kind)]
             }
             Some(AttemptKind::Initial | AttemptKind::Retry | AttemptKind::Replay) | None => vec![],
         };
-        let active = Active {
-            attempt,
-            lease,
-            resumed: kind.is_none(),
-            timeout_at,
-        };
+        let active = Active { attempt, lease, resumed: kind.is_none(), timeout_at };
         claimed.state = State::Active(active.clone());
         let reply = leased(&claimed, &active);
         Change {
             reply,
-            effects: Effects {
-                execution: Some(claimed),
-                events,
-                ..Effects::default()
-            },
+            effects: Effects { execution: Some(claimed), events, ..Effects::default() },
         }
     }
 }

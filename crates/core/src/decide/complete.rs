@@ -52,9 +52,7 @@ impl OnExecution for Complete {
             return Ok(Change::none(()));
         }
         holder(x, self.fence, cx.at(x))?;
-        let ending = Ending::Success {
-            result: self.result.is_some(),
-        };
+        let ending = Ending::Success { result: self.result.is_some() };
         let mut effects = end(x, ending, Parting::own(LeaseEnd::Completed), cx);
         effects.blob = self.result.clone().map(|bytes| Blob {
             at: BlobRef::Result(x.id, self.fence.attempt_index),

@@ -38,17 +38,8 @@ impl Decide for SaveCursor {
     }
 
     fn decide(&self, _: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
-        let row = Consumer {
-            cursor: self.cursor.clone(),
-            updated_at: cx.now,
-        };
+        let row = Consumer { cursor: self.cursor.clone(), updated_at: cx.now };
         let consumer = Some((self.consumer.clone(), Some(row)));
-        Ok(Change {
-            reply: (),
-            effects: Effects {
-                consumer,
-                ..Effects::default()
-            },
-        })
+        Ok(Change { reply: (), effects: Effects { consumer, ..Effects::default() } })
     }
 }

@@ -94,12 +94,7 @@ impl Decide for Create {
         self.policy.validate()?;
         if self.policy.dedup_window_ms.is_some() && self.idempotency_key.is_none() {
             let why = "needs an idempotency_key to apply to";
-            return Err(Rejection::invalid(
-                Code::InvalidInput,
-                "dedup_window_ms",
-                "",
-                why,
-            ));
+            return Err(Rejection::invalid(Code::InvalidInput, "dedup_window_ms", "", why));
         }
         Ok(())
     }
@@ -111,17 +106,12 @@ impl Decide for Create {
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
         let key = self.idempotency_key.clone();
         let key = key.map(|key| Key::Idempotency(self.namespace.clone(), key));
-        std::iter::once(Key::Execution(self.id))
-            .chain(key)
-            .collect()
+        std::iter::once(Key::Execution(self.id)).chain(key).collect()
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Created>, Rejection> {
         let fingerprint = self.fingerprint();
-        let key = self
-            .idempotency_key
-            .clone()
-            .map(|key| (self.namespace.clone(), key));
+        let key = self.idempotency_key.clone().map(|key| (self.namespace.clone(), key));
         let known = key.as_ref().and_then(|key| have.keys.get(key)?.as_ref());
         if let Some(row) = known.filter(|row| row.expires_at > cx.now) {
             let conflict = Code::IdempotencyKeyConflict;
@@ -131,41 +121,26 @@ impl Decide for Create {
             let conflict = Code::ExecutionIdConflict;
             return self.repeated(x.id, &x.spec.fingerprint, &fingerprint, conflict);
         }
-        for (field, at) in [
-            ("delay_until", self.delay_until),
-            ("execution_deadline_at", self.deadline_at),
-        ] {
+        for (field, at) in
+            [("delay_until", self.delay_until), ("execution_deadline_at", self.deadline_at)]
+        {
             at.map_or(Ok(()), |at| check_time(field, at, cx.now))?;
         }
         let x = self.execution(fingerprint.clone(), cx.now)?;
-        let expires_at = cx.now.plus(
-            self.policy
-                .dedup_window_ms
-                .unwrap_or(cx.config.dedup_window_ms),
-        );
-        let row = KeyRow {
-            execution: self.id,
-            fingerprint,
-            expires_at,
-        };
+        let expires_at =
+            cx.now.plus(self.policy.dedup_window_ms.unwrap_or(cx.config.dedup_window_ms));
+        let row = KeyRow { execution: self.id, fingerprint, expires_at };
         let blob = (!self.input.is_empty()).then(|| Blob {
             at: BlobRef::Input(self.id),
             encoding: self.encoding.clone(),
             bytes: self.input.clone(),
         });
-        let reply = Created::Created {
-            execution_id: self.id,
-            public_state: public_state(&x, cx.now),
-        };
+        let reply =
+            Created::Created { execution_id: self.id, public_state: public_state(&x, cx.now) };
         let key = key.map(|key| (key, Some(row)));
         Ok(Change {
             reply,
-            effects: Effects {
-                execution: Some(x),
-                key,
-                blob,
-                ..Effects::default()
-            },
+            effects: Effects { execution: Some(x), key, blob, ..Effects::default() },
         })
     }
 }
@@ -173,10 +148,7 @@ impl Decide for Create {
 /// Refuses tags that are too many, badly named or too long.
 pub(super) fn check_tags(tags: &Tags) -> Result<(), Rejection> {
     if tags.len() > TAGS_MAX {
-        let why = format!(
-            "are {} in number; at most {TAGS_MAX} are allowed",
-            tags.len()
-        );
+        let why = format!("are {} in number; at most {TAGS_MAX} are allowed", tags.len());
         return Err(Rejection::invalid(Code::InvalidInput, "tags", "", why));
     }
     for (key, value) in tags {
@@ -211,10 +183,7 @@ impl Create {
         let relative = self.policy.execution_deadline_ms().map(|ms| now.plus(ms));
         let deadline_at = [self.deadline_at, relative].into_iter().flatten().min();
         let wait = self.delay_until.filter(|until| *until > now);
-        let wait = wait.map(|until| Wait {
-            until,
-            reason: WaitReason::Delay,
-        });
+        let wait = wait.map(|until| Wait { until, reason: WaitReason::Delay });
         Ok(Execution {
             id: self.id,
             version: 1,
@@ -253,9 +222,7 @@ impl Create {
         conflict: Code,
     ) -> Result<Change<Created>, Rejection> {
         let Some(field) = first_difference(stored, sent) else {
-            return Ok(Change::none(Created::Duplicate {
-                execution_id: original,
-            }));
+            return Ok(Change::none(Created::Duplicate { execution_id: original }));
         };
         let (subject, value) = match &self.idempotency_key {
             Some(key) if conflict == Code::IdempotencyKeyConflict => {
@@ -282,9 +249,7 @@ impl Create {
             self.encoding.as_ref().map_or_else(Vec::new, |e| text(e)),
             text(&self.priority),
             text(&self.creator),
-            self.idempotency_key
-                .as_ref()
-                .map_or_else(Vec::new, |k| text(k)),
+            self.idempotency_key.as_ref().map_or_else(Vec::new, |k| text(k)),
             tags,
             self.policy.to_json().into_bytes(),
             time(self.delay_until),

@@ -36,17 +36,9 @@ impl OnExecution for ExpireExecution {
         match &x.state {
             State::Runnable(_) | State::Active(_) if due => {
                 let reason = "execution_deadline";
-                let ending = Ending::Expired {
-                    reason: reason.to_owned(),
-                };
-                let parting = Parting {
-                    how: LeaseEnd::Revoked,
-                    reason,
-                };
-                Ok(Change {
-                    reply: true,
-                    effects: end(x, ending, parting, cx),
-                })
+                let ending = Ending::Expired { reason: reason.to_owned() };
+                let parting = Parting { how: LeaseEnd::Revoked, reason };
+                Ok(Change { reply: true, effects: end(x, ending, parting, cx) })
             }
             // Not due (a replay moved the deadline), or it ended in time.
             State::Runnable(_) | State::Active(_) | State::Terminal(_) => Ok(Change::none(false)),

@@ -49,27 +49,14 @@ impl OnExecution for Delay {
             && let Some(wait) = runnable.wait
             && x.ended_by(self.fence, LeaseEnd::Delayed)
         {
-            return Ok(Change::none(Delayed {
-                delay_until: wait.until,
-            }));
+            return Ok(Change::none(Delayed { delay_until: wait.until }));
         }
         let active = holder(x, self.fence, at)?;
         check_time("delay_until", self.delay_until, at)?;
-        let wait = Wait {
-            until: self.delay_until,
-            reason: WaitReason::Delay,
-        };
+        let wait = Wait { until: self.delay_until, reason: WaitReason::Delay };
         let next = Next::Resume(active.paused(at));
         let waiting = requeue(x, next, Some(wait), LeaseEnd::Delayed, at);
-        let effects = Effects {
-            execution: Some(waiting),
-            ..Effects::default()
-        };
-        Ok(Change {
-            reply: Delayed {
-                delay_until: self.delay_until,
-            },
-            effects,
-        })
+        let effects = Effects { execution: Some(waiting), ..Effects::default() };
+        Ok(Change { reply: Delayed { delay_until: self.delay_until }, effects })
     }
 }

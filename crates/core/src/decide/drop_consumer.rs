@@ -36,12 +36,6 @@ impl Decide for DropConsumer {
     fn decide(&self, have: &WorkingSet, _: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         have.consumer(&self.consumer)?;
         let consumer = Some((self.consumer.clone(), None));
-        Ok(Change {
-            reply: (),
-            effects: Effects {
-                consumer,
-                ..Effects::default()
-            },
-        })
+        Ok(Change { reply: (), effects: Effects { consumer, ..Effects::default() } })
     }
 }

@@ -52,16 +52,7 @@ impl OnExecution for Fail {
             }));
         }
         let active = holder(x, self.fence, cx.at(x))?.clone();
-        let failure = Failure {
-            reason: self.reason.clone(),
-            category: self.category.clone(),
-        };
-        Ok(fail_attempt(
-            x,
-            &active,
-            (failure, self.class),
-            Parting::own(LeaseEnd::Failed),
-            cx,
-        ))
+        let failure = Failure { reason: self.reason.clone(), category: self.category.clone() };
+        Ok(fail_attempt(x, &active, (failure, self.class), Parting::own(LeaseEnd::Failed), cx))
     }
 }

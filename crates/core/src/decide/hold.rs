@@ -40,16 +40,9 @@ impl OnExecution for Hold {
             State::Runnable(runnable) if runnable.hold.is_some() => Ok(Change::none(())),
             State::Runnable(runnable) => {
                 let reason = self.reason.clone();
-                runnable.hold = Some(execution::Hold {
-                    reason: reason.clone(),
-                    at,
-                });
+                runnable.hold = Some(execution::Hold { reason: reason.clone(), at });
                 let events = vec![Event::new(x, at, EventKind::Held { reason })];
-                let effects = Effects {
-                    execution: Some(held),
-                    events,
-                    ..Effects::default()
-                };
+                let effects = Effects { execution: Some(held), events, ..Effects::default() };
                 Ok(Change { reply: (), effects })
             }
             State::Active(_) | State::Terminal(_) => {

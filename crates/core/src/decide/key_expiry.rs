@@ -42,13 +42,7 @@ impl Decide for ForgetKey {
         if !row.is_some_and(|row| row.expires_at <= cx.now) {
             return Ok(Change::none(false));
         }
-        let effects = Effects {
-            key: Some((key, None)),
-            ..Effects::default()
-        };
-        Ok(Change {
-            reply: true,
-            effects,
-        })
+        let effects = Effects { key: Some((key, None)), ..Effects::default() };
+        Ok(Change { reply: true, effects })
     }
 }

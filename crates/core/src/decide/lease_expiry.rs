@@ -54,18 +54,9 @@ impl OnExecution for ExpireLease {
         if active.lease.until > cx.at(x) {
             let mut active = active.clone();
             active.lease.check_at = active.lease.until;
-            let refiled = Execution {
-                state: State::Active(active),
-                ..x.clone()
-            };
-            let effects = Effects {
-                execution: Some(refiled),
-                ..Effects::default()
-            };
-            return Ok(Change {
-                reply: LeaseChecked::Renewed,
-                effects,
-            });
+            let refiled = Execution { state: State::Active(active), ..x.clone() };
+            let effects = Effects { execution: Some(refiled), ..Effects::default() };
+            return Ok(Change { reply: LeaseChecked::Renewed, effects });
         }
         let parting = Parting::own(LeaseEnd::Expired);
         Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))

@@ -60,11 +60,7 @@ impl OnExecution for ChangePriority {
         let events = vec![Event::new(x, at, EventKind::PriorityChanged { from, to })];
         Ok(Change {
             reply,
-            effects: Effects {
-                execution: Some(moved),
-                events,
-                ..Effects::default()
-            },
+            effects: Effects { execution: Some(moved), events, ..Effects::default() },
         })
     }
 }

@@ -36,18 +36,9 @@ impl OnExecution for ReportProgress {
     fn check(&self, _: &Config) -> Result<(), Rejection> {
         if let Some(percent) = self.percent.filter(|percent| *percent > 100) {
             let why = "is out of range; use 0 to 100";
-            return Err(Rejection::invalid(
-                Code::InvalidInput,
-                "percent",
-                percent,
-                why,
-            ));
+            return Err(Rejection::invalid(Code::InvalidInput, "percent", percent, why));
         }
-        prose(
-            "message",
-            self.message.as_deref().unwrap_or_default(),
-            PROGRESS_BYTES_MAX,
-        )
+        prose("message", self.message.as_deref().unwrap_or_default(), PROGRESS_BYTES_MAX)
     }
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
@@ -55,15 +46,8 @@ impl OnExecution for ReportProgress {
         holder(x, self.fence, at)?;
         let mut reported = x.changed(at);
         let message = self.message.clone();
-        reported.progress = Some(Progress {
-            percent: self.percent,
-            message,
-            at,
-        });
-        let effects = Effects {
-            execution: Some(reported),
-            ..Effects::default()
-        };
+        reported.progress = Some(Progress { percent: self.percent, message, at });
+        let effects = Effects { execution: Some(reported), ..Effects::default() };
         Ok(Change { reply: (), effects })
     }
 }

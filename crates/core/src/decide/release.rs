@@ -46,10 +46,7 @@ impl OnExecution for Release {
         }
         Ok(Change {
             reply: (),
-            effects: Effects {
-                execution: Some(waiting),
-                ..Effects::default()
-            },
+            effects: Effects { execution: Some(waiting), ..Effects::default() },
         })
     }
 }

@@ -38,11 +38,7 @@ impl OnExecution for Replay {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         let terminal = match &x.state {
             State::Terminal(terminal) => terminal,
-            State::Runnable(Runnable {
-                next: Next::Replay,
-                last_lease: None,
-                ..
-            }) => {
+            State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
                 return Ok(Change::none(()));
             }
             State::Runnable(_) | State::Active(_) => {
@@ -53,20 +49,13 @@ impl OnExecution for Replay {
         };
         let max = x.spec.policy.max_replays();
         if x.counts.replays >= max {
-            let said = format!(
-                "{} was replayed {} times, which is all",
-                x.id, x.counts.replays
-            );
+            let said = format!("{} was replayed {} times, which is all", x.id, x.counts.replays);
             return Err(Rejection::new(Code::MaxReplaysExhausted, said));
         }
         let at = cx.at(x);
         let mut replayed = x.changed(at);
-        replayed.counts = Counts {
-            replays: x.counts.replays + 1,
-            retries: 0,
-            reclaims: 0,
-            ..x.counts
-        };
+        replayed.counts =
+            Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
         replayed.progress = None;
         replayed.deadline_at = match x.spec.policy.execution_deadline_ms() {
             Some(ms) => Some(at.plus(ms)),
@@ -79,10 +68,7 @@ impl OnExecution for Replay {
             last_lease: None,
         });
         let reason = self.reason.clone();
-        let event = EventKind::Replayed {
-            outcome: terminal.ending.outcome(),
-            reason,
-        };
+        let event = EventKind::Replayed { outcome: terminal.ending.outcome(), reason };
         let effects = Effects {
             execution: Some(replayed),
             attempt: terminal.last_attempt(x.id),

@@ -43,14 +43,8 @@ impl Decide for Trim {
         };
         match &x.state {
             State::Terminal(terminal) if terminal.retain_until <= cx.at(x) => {
-                let effects = Effects {
-                    removed: Some(x.id),
-                    ..Effects::default()
-                };
-                Ok(Change {
-                    reply: true,
-                    effects,
-                })
+                let effects = Effects { removed: Some(x.id), ..Effects::default() };
+                Ok(Change { reply: true, effects })
             }
             // Replayed since, or not due.
             State::Terminal(_) | State::Runnable(_) | State::Active(_) => Ok(Change::none(false)),

@@ -78,10 +78,7 @@ impl OnExecution for Revoke {
             State::Terminal(_) => return Err(not_active(x)),
         };
         let worker = &active.attempt.worker;
-        let other = self
-            .worker_instance
-            .as_ref()
-            .is_some_and(|own| *own != worker.instance);
+        let other = self.worker_instance.as_ref().is_some_and(|own| *own != worker.instance);
         if let Some(fence) = self.expected.filter(|fence| *fence != x.fence()) {
             return Err(stale(x, fence));
         }
@@ -89,10 +86,7 @@ impl OnExecution for Revoke {
             let said = format!("the lease on {} belongs to {}", x.id, worker.instance);
             return Err(Rejection::new(Code::StaleLease, said).standing(x.standing()));
         }
-        let parting = Parting {
-            how: LeaseEnd::Revoked,
-            reason: &self.reason,
-        };
+        let parting = Parting { how: LeaseEnd::Revoked, reason: &self.reason };
         let lease_epoch = x.epoch;
         let change = lose_lease(x, active, parting, cx);
         Ok(change.map(|lost| Revoked::Revoked { lease_epoch, lost }))

@@ -43,10 +43,7 @@ impl OnExecution for SetTags {
 
     fn check(&self, _: &Config) -> Result<(), Rejection> {
         check_tags(&self.edit.set)?;
-        self.edit
-            .remove
-            .iter()
-            .try_for_each(|key| check_tag_key(key))
+        self.edit.remove.iter().try_for_each(|key| check_tag_key(key))
     }
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<usize>, Rejection> {
@@ -60,10 +57,7 @@ impl OnExecution for SetTags {
         let reply = tags.len();
         let mut tagged = x.changed(cx.at(x));
         tagged.tags = tags;
-        let effects = Effects {
-            execution: Some(tagged),
-            ..Effects::default()
-        };
+        let effects = Effects { execution: Some(tagged), ..Effects::default() };
         Ok(Change { reply, effects })
     }
 }

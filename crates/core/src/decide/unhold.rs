@@ -39,11 +39,7 @@ impl OnExecution for Unhold {
             State::Runnable(runnable) => {
                 runnable.hold = None;
                 let events = vec![Event::new(x, at, EventKind::Unheld)];
-                let effects = Effects {
-                    execution: Some(freed),
-                    events,
-                    ..Effects::default()
-                };
+                let effects = Effects { execution: Some(freed), events, ..Effects::default() };
                 Ok(Change { reply: (), effects })
             }
             State::Active(_) | State::Terminal(_) => {

@@ -1,0 +1,131 @@
+//! Flat rows: how executions, attempts and events look as columns, the same in every database.
+//!
+//! Writing flattens; reading checks. A stored value that no writer of ours produces is a
+//! [`StoreError::Corruption`] that names the column and shows the value; nothing is defaulted.
+
+mod event;
+mod execution;
+
+pub use event::EventRow;
+pub use execution::{ExecutionRow, LeaseColumns};
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::backend::StoreError;
+use crate::execution::{AttemptRecord, Failure, Worker};
+use crate::ids::{ExecutionId, Partition};
+use crate::text::{Category, WorkerId, WorkerInstanceId};
+use crate::time::Millis;
+
+/// A corruption error for a column.
+pub fn corrupt(column: &str, value: impl Display, why: impl Display) -> StoreError {
+    StoreError::Corruption {
+        column: column.to_owned(),
+        value: value.to_string(),
+        why: why.to_string(),
+    }
+}
+
+/// Reads a text column as one of our types.
+pub fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, StoreError> {
+    text.parse().map_err(|why| corrupt(column, text, why))
+}
+
+/// Reads a number column as one of our types.
+pub fn number<T: TryFrom<i64>>(column: &str, value: i64) -> Result<T, StoreError> {
+    T::try_from(value).map_err(|_| corrupt(column, value, "is out of range"))
+}
+
+/// Reads the two columns of an execution id.
+pub fn execution_id(partition_key: i64, execution_id: &[u8]) -> Result<ExecutionId, StoreError> {
+    let partition = Partition::new(partition_key)
+        .ok_or_else(|| corrupt("partition_key", partition_key, "is not a partition"))?;
+    let uuid = Uuid::from_slice(execution_id)
+        .map_err(|why| corrupt("execution_id", format!("{execution_id:?}"), why))?;
+    Ok(ExecutionId::from_parts(partition, uuid))
+}
+
+/// A column that must hold something in this state.
+fn present<T>(column: &str, value: Option<T>) -> Result<T, StoreError> {
+    value.ok_or_else(|| corrupt(column, "null", "must not be null in this state"))
+}
+
+/// The number as it is stored.
+fn stored<T: TryInto<i64>>(value: T) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}
+
+fn worker_of(id: Option<&str>, instance: Option<&str>) -> Result<Worker, StoreError> {
+    let id = present("worker_id", id)?;
+    let instance = present("worker_instance_id", instance)?;
+    Ok(Worker {
+        id: parse::<WorkerId>("worker_id", id)?,
+        instance: parse::<WorkerInstanceId>("worker_instance_id", instance)?,
+    })
+}
+
+fn failure_of(reason: Option<&str>, category: Option<&str>) -> Result<Option<Failure>, StoreError> {
+    let Some(reason) = reason else {
+        return Ok(None);
+    };
+    let category = parse::<Category>("failure_category", present("failure_category", category)?)?;
+    Ok(Some(Failure { reason: reason.to_owned(), category }))
+}
+
+/// An attempt that is over, as columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRow {
+    /// Counts from zero.
+    pub attempt_index: i64,
+    /// Why it was made.
+    pub kind: String,
+    /// Who ran it last.
+    pub worker_id: String,
+    /// Who ran it last.
+    pub worker_instance_id: String,
+    /// When it began.
+    pub started_at_ms: i64,
+    /// When it ended.
+    pub ended_at_ms: i64,
+    /// How.
+    pub outcome: String,
+    /// Why it failed.
+    pub failure_reason: Option<String>,
+    /// Why it failed.
+    pub failure_category: Option<String>,
+}
+
+impl From<&AttemptRecord> for AttemptRow {
+    fn from(a: &AttemptRecord) -> Self {
+        Self {
+            attempt_index: i64::from(a.index),
+            kind: a.kind.to_string(),
+            worker_id: a.worker.id.to_string(),
+            worker_instance_id: a.worker.instance.to_string(),
+            started_at_ms: a.started_at.0,
+            ended_at_ms: a.ended_at.0,
+            outcome: a.outcome.to_string(),
+            failure_reason: a.failure.as_ref().map(|f| f.reason.clone()),
+            failure_category: a.failure.as_ref().map(|f| f.category.to_string()),
+        }
+    }
+}
+
+impl AttemptRow {
+    /// The record of an attempt of `execution`.
+    pub fn read(&self, execution: ExecutionId) -> Result<AttemptRecord, StoreError> {
+        Ok(AttemptRecord {
+            execution,
+            index: number("attempt_index", self.attempt_index)?,
+            kind: parse("kind", &self.kind)?,
+            worker: worker_of(Some(&self.worker_id), Some(&self.worker_instance_id))?,
+            started_at: Millis(self.started_at_ms),
+            ended_at: Millis(self.ended_at_ms),
+            outcome: parse("outcome", &self.outcome)?,
+            failure: failure_of(self.failure_reason.as_deref(), self.failure_category.as_deref())?,
+        })
+    }
+}

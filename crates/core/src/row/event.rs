@@ -1,0 +1,129 @@
+//! An event as columns.
+
+use super::{execution_id, failure_of, number, parse, present, worker_of};
+use crate::backend::StoreError;
+use crate::event::{Event, EventKind, EventName};
+use crate::text::{LaneId, Namespace};
+use crate::time::Millis;
+
+/// The columns of an event, named as in the table; those that a kind does not use are null.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the column of the same name, documented in the schema")]
+pub struct EventRow {
+    pub partition_key: i64,
+    pub execution_id: Vec<u8>,
+    pub at_ms: i64,
+    pub namespace: String,
+    pub lane_id: String,
+    pub kind: String,
+    pub attempt_index: Option<i64>,
+    pub outcome: Option<String>,
+    pub reason: Option<String>,
+    pub failure_category: Option<String>,
+    pub worker_id: Option<String>,
+    pub worker_instance_id: Option<String>,
+    pub retry_at_ms: Option<i64>,
+    pub priority_from: Option<i64>,
+    pub priority_to: Option<i64>,
+}
+
+impl From<&Event> for EventRow {
+    fn from(event: &Event) -> Self {
+        let mut row = Self {
+            partition_key: i64::from(event.execution.partition().index()),
+            execution_id: event.execution.uuid().as_bytes().to_vec(),
+            at_ms: event.at.0,
+            namespace: event.namespace.to_string(),
+            lane_id: event.lane.to_string(),
+            kind: event.kind.name().to_string(),
+            ..Self::default()
+        };
+        match &event.kind {
+            EventKind::Completion { outcome, attempt_index, reason } => {
+                row.outcome = Some(outcome.to_string());
+                row.attempt_index = attempt_index.map(i64::from);
+                row.reason.clone_from(reason);
+            }
+            EventKind::AttemptFailed { attempt_index, failure, retry_at } => {
+                row.attempt_index = Some(i64::from(*attempt_index));
+                row.reason = Some(failure.reason.clone());
+                row.failure_category = Some(failure.category.to_string());
+                row.retry_at_ms = Some(retry_at.0);
+            }
+            EventKind::LeaseExpired { attempt_index, worker }
+            | EventKind::LeaseRevoked { attempt_index, worker, .. }
+            | EventKind::LeaseReclaimed { attempt_index, worker } => {
+                row.attempt_index = Some(i64::from(*attempt_index));
+                row.worker_id = Some(worker.id.to_string());
+                row.worker_instance_id = Some(worker.instance.to_string());
+                if let EventKind::LeaseRevoked { reason, .. } = &event.kind {
+                    row.reason = Some(reason.clone());
+                }
+            }
+            EventKind::PriorityChanged { from, to } => {
+                row.priority_from = Some(i64::from(*from));
+                row.priority_to = Some(i64::from(*to));
+            }
+            EventKind::Replayed { outcome, reason } => {
+                row.outcome = Some(outcome.to_string());
+                row.reason = Some(reason.clone());
+            }
+            EventKind::Held { reason } => row.reason = Some(reason.clone()),
+            EventKind::Unheld => {}
+        }
+        row
+    }
+}
+
+impl EventRow {
+    /// The event that the columns describe.
+    pub fn read(&self) -> Result<Event, StoreError> {
+        let index = || number("attempt_index", present("attempt_index", self.attempt_index)?);
+        let worker = || worker_of(self.worker_id.as_deref(), self.worker_instance_id.as_deref());
+        let reason = || present("reason", self.reason.clone());
+        let outcome = || parse("outcome", present("outcome", self.outcome.as_deref())?);
+        let kind = match parse("kind", &self.kind)? {
+            EventName::Completion => EventKind::Completion {
+                outcome: outcome()?,
+                attempt_index: self
+                    .attempt_index
+                    .map(|index| number("attempt_index", index))
+                    .transpose()?,
+                reason: self.reason.clone(),
+            },
+            EventName::AttemptFailed => {
+                let failure = failure_of(self.reason.as_deref(), self.failure_category.as_deref())?;
+                EventKind::AttemptFailed {
+                    attempt_index: index()?,
+                    failure: present("reason", failure)?,
+                    retry_at: Millis(present("retry_at_ms", self.retry_at_ms)?),
+                }
+            }
+            EventName::LeaseExpired => {
+                EventKind::LeaseExpired { attempt_index: index()?, worker: worker()? }
+            }
+            EventName::LeaseRevoked => EventKind::LeaseRevoked {
+                attempt_index: index()?,
+                worker: worker()?,
+                reason: reason()?,
+            },
+            EventName::LeaseReclaimed => {
+                EventKind::LeaseReclaimed { attempt_index: index()?, worker: worker()? }
+            }
+            EventName::PriorityChanged => EventKind::PriorityChanged {
+                from: number("priority_from", present("priority_from", self.priority_from)?)?,
+                to: number("priority_to", present("priority_to", self.priority_to)?)?,
+            },
+            EventName::Replayed => EventKind::Replayed { outcome: outcome()?, reason: reason()? },
+            EventName::Held => EventKind::Held { reason: reason()? },
+            EventName::Unheld => EventKind::Unheld,
+        };
+        Ok(Event {
+            execution: execution_id(self.partition_key, &self.execution_id)?,
+            namespace: parse::<Namespace>("namespace", &self.namespace)?,
+            lane: parse::<LaneId>("lane_id", &self.lane_id)?,
+            at: Millis(self.at_ms),
+            kind,
+        })
+    }
+}

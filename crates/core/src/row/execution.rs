@@ -1,0 +1,376 @@
+//! An execution as columns.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{corrupt, execution_id, failure_of, number, parse, present, stored, worker_of};
+use crate::backend::StoreError;
+use crate::execution::{
+    Active, Attempt, Counts, Ending, Execution, Failure, Fingerprint, Hold, Lease, Next, Priority,
+    Progress, Runnable, Spec, State, Tags, Terminal, Wait,
+};
+use crate::policy::Policy;
+use crate::state::{Phase, TerminalOutcome, words};
+use crate::text::{Creator, IdempotencyKey, Kind, LaneId, Namespace};
+use crate::time::Millis;
+
+/// The columns of an execution, named as in the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the column of the same name, documented in the schema")]
+pub struct ExecutionRow {
+    pub partition_key: i64,
+    pub execution_id: Vec<u8>,
+    pub version: i64,
+    pub namespace: String,
+    pub lane_id: String,
+    pub kind: String,
+    pub creator: String,
+    pub policy: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub fingerprint: Vec<u8>,
+    pub created_at_ms: i64,
+    pub priority: i64,
+    pub tags: Option<String>,
+    pub deadline_at_ms: Option<i64>,
+    pub epoch: i64,
+    pub attempts: i64,
+    pub retries: i64,
+    pub reclaims: i64,
+    pub replays: i64,
+    pub progress_percent: Option<i64>,
+    pub progress_message: Option<String>,
+    pub progress_at_ms: Option<i64>,
+    pub started_at_ms: Option<i64>,
+    pub updated_at_ms: i64,
+    pub phase: String,
+    pub outcome: Option<String>,
+    pub next_attempt: Option<String>,
+    pub wait_until_ms: Option<i64>,
+    pub wait_reason: Option<String>,
+    pub held_reason: Option<String>,
+    pub held_at_ms: Option<i64>,
+    pub lease_end: Option<String>,
+    pub attempt_index: Option<i64>,
+    pub attempt_kind: Option<String>,
+    pub worker_id: Option<String>,
+    pub worker_instance_id: Option<String>,
+    pub attempt_started_at_ms: Option<i64>,
+    pub attempt_ran_ms: Option<i64>,
+    pub resumed: Option<bool>,
+    pub timeout_at_ms: Option<i64>,
+    pub failure_reason: Option<String>,
+    pub failure_category: Option<String>,
+    pub has_result: Option<bool>,
+    pub cancelled_by: Option<String>,
+    pub end_reason: Option<String>,
+    pub terminal_at_ms: Option<i64>,
+    pub retain_until_ms: Option<i64>,
+}
+
+/// The columns of a lease, beside its execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the column of the same name, documented in the schema")]
+pub struct LeaseColumns {
+    pub epoch: i64,
+    pub claim_id: Vec<u8>,
+    pub acquired_at_ms: i64,
+    pub renewed_at_ms: i64,
+    pub until_ms: i64,
+    pub check_at_ms: i64,
+}
+
+words! {
+    /// The `next_attempt` column: [`Next`] without its data.
+    NextWord {
+        First = "first", Retry = "retry", Reclaim = "reclaim", Replay = "replay",
+        Resume = "resume",
+    }
+}
+
+impl From<&Execution> for ExecutionRow {
+    fn from(x: &Execution) -> Self {
+        let policy = (x.spec.policy != Policy::default()).then(|| x.spec.policy.to_json());
+        let tags = (!x.tags.is_empty())
+            .then(|| serde_json::to_string(&x.tags).expect("a map of texts is JSON"));
+        let progress = x.progress.as_ref();
+        let row = Self {
+            partition_key: i64::from(x.id.partition().index()),
+            execution_id: x.id.uuid().as_bytes().to_vec(),
+            version: stored(x.version),
+            namespace: x.spec.namespace.to_string(),
+            lane_id: x.spec.lane.to_string(),
+            kind: x.spec.kind.to_string(),
+            creator: x.spec.creator.to_string(),
+            policy,
+            idempotency_key: x.spec.idempotency_key.as_ref().map(ToString::to_string),
+            fingerprint: x.spec.fingerprint.0.clone(),
+            created_at_ms: x.spec.created_at.0,
+            priority: i64::from(x.priority.get()),
+            tags,
+            deadline_at_ms: x.deadline_at.map(|at| at.0),
+            epoch: stored(x.epoch),
+            attempts: i64::from(x.counts.attempts),
+            retries: i64::from(x.counts.retries),
+            reclaims: i64::from(x.counts.reclaims),
+            replays: i64::from(x.counts.replays),
+            progress_percent: progress.and_then(|p| p.percent.map(i64::from)),
+            progress_message: progress.and_then(|p| p.message.clone()),
+            progress_at_ms: progress.map(|p| p.at.0),
+            started_at_ms: x.started_at.map(|at| at.0),
+            updated_at_ms: x.updated_at.0,
+            phase: x.state.phase().to_string(),
+            ..Self::default()
+        };
+        match &x.state {
+            State::Runnable(runnable) => row.runnable(runnable),
+            State::Active(active) => row.active(active),
+            State::Terminal(terminal) => row.terminal(terminal),
+        }
+    }
+}
+
+impl ExecutionRow {
+    fn runnable(mut self, r: &Runnable) -> Self {
+        self.wait_until_ms = r.wait.map(|wait| wait.until.0);
+        self.wait_reason = r.wait.map(|wait| wait.reason.to_string());
+        self.held_at_ms = r.hold.as_ref().map(|hold| hold.at.0);
+        self.held_reason = r.hold.as_ref().map(|hold| hold.reason.clone());
+        self.lease_end = r.last_lease.map(|how| how.to_string());
+        let word = match &r.next {
+            Next::First => NextWord::First,
+            Next::Retry(failure) => {
+                self = self.failure(failure);
+                NextWord::Retry
+            }
+            Next::Reclaim => NextWord::Reclaim,
+            Next::Replay => NextWord::Replay,
+            Next::Resume(attempt) => {
+                self = self.attempt(attempt);
+                NextWord::Resume
+            }
+        };
+        self.next_attempt = Some(word.to_string());
+        self
+    }
+
+    fn active(mut self, active: &Active) -> Self {
+        self = self.attempt(&active.attempt);
+        self.resumed = Some(active.resumed);
+        self.timeout_at_ms = active.timeout_at.map(|at| at.0);
+        self
+    }
+
+    fn terminal(mut self, t: &Terminal) -> Self {
+        if let Some(attempt) = &t.attempt {
+            self = self.attempt(attempt);
+        }
+        self.outcome = Some(t.ending.outcome().to_string());
+        self.lease_end = t.last_lease.map(|how| how.to_string());
+        self.terminal_at_ms = Some(t.at.0);
+        self.retain_until_ms = Some(t.retain_until.0);
+        match &t.ending {
+            Ending::Success { result } => self.has_result = Some(*result),
+            Ending::Failed(failure) => self = self.failure(failure),
+            Ending::Cancelled { by, reason } => {
+                self.cancelled_by = Some(by.to_string());
+                self.end_reason = Some(reason.clone());
+            }
+            Ending::Expired { reason } => self.end_reason = Some(reason.clone()),
+        }
+        self
+    }
+
+    fn attempt(mut self, attempt: &Attempt) -> Self {
+        self.attempt_index = Some(i64::from(attempt.index));
+        self.attempt_kind = Some(attempt.kind.to_string());
+        self.worker_id = Some(attempt.worker.id.to_string());
+        self.worker_instance_id = Some(attempt.worker.instance.to_string());
+        self.attempt_started_at_ms = Some(attempt.started_at.0);
+        self.attempt_ran_ms = Some(stored(attempt.ran_ms));
+        match &attempt.after {
+            Some(failure) => self.failure(failure),
+            None => self,
+        }
+    }
+
+    fn failure(mut self, failure: &Failure) -> Self {
+        self.failure_reason = Some(failure.reason.clone());
+        self.failure_category = Some(failure.category.to_string());
+        self
+    }
+
+    /// The execution that the columns describe.
+    pub fn read(&self, lease: Option<&LeaseColumns>) -> Result<Execution, StoreError> {
+        let id = execution_id(self.partition_key, &self.execution_id)?;
+        let priority = number::<i32>("priority", self.priority)?;
+        let at = |ms: Option<i64>| ms.map(Millis);
+        Ok(Execution {
+            id,
+            version: number("version", self.version)?,
+            spec: Arc::new(self.read_spec()?),
+            priority: Priority::new(priority)
+                .map_err(|why| corrupt("priority", priority, why.message))?,
+            tags: self.read_tags()?,
+            deadline_at: at(self.deadline_at_ms),
+            epoch: number("epoch", self.epoch)?,
+            counts: Counts {
+                attempts: number("attempts", self.attempts)?,
+                retries: number("retries", self.retries)?,
+                reclaims: number("reclaims", self.reclaims)?,
+                replays: number("replays", self.replays)?,
+            },
+            progress: self.read_progress()?,
+            started_at: at(self.started_at_ms),
+            updated_at: Millis(self.updated_at_ms),
+            state: self.read_state(lease)?,
+        })
+    }
+
+    fn read_spec(&self) -> Result<Spec, StoreError> {
+        let policy = match &self.policy {
+            None => Policy::default(),
+            Some(text) => {
+                let value: Value =
+                    serde_json::from_str(text).map_err(|why| corrupt("policy", text, why))?;
+                Policy::parse(&value).map_err(|why| corrupt("policy", text, why.message))?
+            }
+        };
+        let key = self.idempotency_key.as_deref();
+        Ok(Spec {
+            namespace: parse::<Namespace>("namespace", &self.namespace)?,
+            lane: parse::<LaneId>("lane_id", &self.lane_id)?,
+            kind: parse::<Kind>("kind", &self.kind)?,
+            creator: parse::<Creator>("creator", &self.creator)?,
+            policy,
+            idempotency_key: key
+                .map(|key| parse::<IdempotencyKey>("idempotency_key", key))
+                .transpose()?,
+            fingerprint: Fingerprint(self.fingerprint.clone()),
+            created_at: Millis(self.created_at_ms),
+        })
+    }
+
+    fn read_tags(&self) -> Result<Tags, StoreError> {
+        let text = self.tags.as_deref();
+        let tags =
+            text.map(|text| serde_json::from_str(text).map_err(|why| corrupt("tags", text, why)));
+        Ok(tags.transpose()?.unwrap_or_default())
+    }
+
+    fn read_progress(&self) -> Result<Option<Progress>, StoreError> {
+        let Some(at) = self.progress_at_ms else {
+            return Ok(None);
+        };
+        let percent = self.progress_percent;
+        Ok(Some(Progress {
+            percent: percent.map(|n| number("progress_percent", n)).transpose()?,
+            message: self.progress_message.clone(),
+            at: Millis(at),
+        }))
+    }
+
+    fn read_state(&self, lease: Option<&LeaseColumns>) -> Result<State, StoreError> {
+        Ok(match parse("phase", &self.phase)? {
+            Phase::Runnable => State::Runnable(self.read_runnable()?),
+            Phase::Active => State::Active(self.read_active(lease)?),
+            Phase::Terminal => State::Terminal(self.read_terminal()?),
+        })
+    }
+
+    fn read_runnable(&self) -> Result<Runnable, StoreError> {
+        let word = present("next_attempt", self.next_attempt.as_deref())?;
+        let next = match parse("next_attempt", word)? {
+            NextWord::First => Next::First,
+            NextWord::Retry => Next::Retry(present("failure_reason", self.read_failure()?)?),
+            NextWord::Reclaim => Next::Reclaim,
+            NextWord::Replay => Next::Replay,
+            NextWord::Resume => Next::Resume(self.read_attempt(self.read_failure()?)?),
+        };
+        let wait = self.wait_until_ms.map(|until| {
+            let reason = present("wait_reason", self.wait_reason.as_deref())?;
+            Ok(Wait { until: Millis(until), reason: parse("wait_reason", reason)? })
+        });
+        let hold = self.held_at_ms.map(|at| {
+            let reason = present("held_reason", self.held_reason.clone())?;
+            Ok(Hold { reason, at: Millis(at) })
+        });
+        Ok(Runnable {
+            next,
+            wait: wait.transpose()?,
+            hold: hold.transpose()?,
+            last_lease: self.read_lease_end()?,
+        })
+    }
+
+    fn read_active(&self, lease: Option<&LeaseColumns>) -> Result<Active, StoreError> {
+        let lease = present("ff_lease", lease)?;
+        if lease.epoch != self.epoch {
+            return Err(corrupt("ff_lease.epoch", lease.epoch, "is not the execution's epoch"));
+        }
+        let claim_id = Uuid::from_slice(&lease.claim_id)
+            .map_err(|why| corrupt("claim_id", format!("{:?}", lease.claim_id), why))?;
+        Ok(Active {
+            attempt: self.read_attempt(self.read_failure()?)?,
+            lease: Lease {
+                claim_id,
+                acquired_at: Millis(lease.acquired_at_ms),
+                renewed_at: Millis(lease.renewed_at_ms),
+                until: Millis(lease.until_ms),
+                check_at: Millis(lease.check_at_ms),
+            },
+            resumed: present("resumed", self.resumed)?,
+            timeout_at: self.timeout_at_ms.map(Millis),
+        })
+    }
+
+    fn read_terminal(&self) -> Result<Terminal, StoreError> {
+        let outcome = present("outcome", self.outcome.as_deref())?;
+        let reason = || present("end_reason", self.end_reason.clone());
+        let ending = match parse("outcome", outcome)? {
+            TerminalOutcome::Success => {
+                Ending::Success { result: present("has_result", self.has_result)? }
+            }
+            TerminalOutcome::Failed => {
+                Ending::Failed(present("failure_reason", self.read_failure()?)?)
+            }
+            TerminalOutcome::Cancelled => {
+                let by = present("cancelled_by", self.cancelled_by.as_deref())?;
+                Ending::Cancelled { by: parse("cancelled_by", by)?, reason: reason()? }
+            }
+            TerminalOutcome::Expired => Ending::Expired { reason: reason()? },
+        };
+        let attempt = self.attempt_index.map(|_| self.read_attempt(None)).transpose()?;
+        Ok(Terminal {
+            ending,
+            at: Millis(present("terminal_at_ms", self.terminal_at_ms)?),
+            attempt,
+            last_lease: self.read_lease_end()?,
+            retain_until: Millis(present("retain_until_ms", self.retain_until_ms)?),
+        })
+    }
+
+    fn read_attempt(&self, after: Option<Failure>) -> Result<Attempt, StoreError> {
+        let index = present("attempt_index", self.attempt_index)?;
+        let kind = present("attempt_kind", self.attempt_kind.as_deref())?;
+        let started = present("attempt_started_at_ms", self.attempt_started_at_ms)?;
+        let ran = present("attempt_ran_ms", self.attempt_ran_ms)?;
+        Ok(Attempt {
+            index: number("attempt_index", index)?,
+            kind: parse("attempt_kind", kind)?,
+            worker: worker_of(self.worker_id.as_deref(), self.worker_instance_id.as_deref())?,
+            started_at: Millis(started),
+            ran_ms: number("attempt_ran_ms", ran)?,
+            after,
+        })
+    }
+
+    fn read_failure(&self) -> Result<Option<Failure>, StoreError> {
+        failure_of(self.failure_reason.as_deref(), self.failure_category.as_deref())
+    }
+
+    fn read_lease_end(&self) -> Result<Option<crate::execution::LeaseEnd>, StoreError> {
+        self.lease_end.as_deref().map(|how| parse("lease_end", how)).transpose()
+    }
+}

@@ -1,0 +1,2 @@
+-- Forgets a consumer.
+delete from ff_consumer where name = ?1

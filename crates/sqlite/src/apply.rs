@@ -1,0 +1,85 @@
+//! Applying a batch: load, fold, write, inside the writer's transaction.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ff_core::backend::StoreError;
+use ff_core::command::{Command, Outcome};
+use ff_core::fold::{Cx, WorkingSet};
+use ff_core::index::QueueId;
+use ff_core::limits::Config;
+use ff_core::time::{Clock, Entropy};
+use ff_core::{fold, needs};
+use rusqlite::Transaction;
+
+use crate::{Signals, load, write};
+
+/// What the writer keeps between transactions.
+pub struct State {
+    /// The store's clock.
+    pub clock: Arc<dyn Clock>,
+    /// What the deployment set.
+    pub config: Config,
+    /// For jitter.
+    pub entropy: Box<dyn Entropy>,
+    /// Queues that are registered for certain.
+    pub queues: BTreeSet<QueueId>,
+    /// Who to wake.
+    pub signals: Arc<Signals>,
+    /// What the current transaction did.
+    pub pending: Pending,
+}
+
+/// What a transaction did, to be told once it is durable.
+#[derive(Default)]
+pub struct Pending {
+    queues: BTreeSet<QueueId>,
+    work: bool,
+    events: bool,
+}
+
+impl State {
+    /// A transaction begins; anything remembered from one that failed is forgotten.
+    pub fn begin(&mut self) {
+        self.pending = Pending::default();
+    }
+
+    /// The transaction is durable: wake those who wait for what it did.
+    pub fn committed(&mut self) {
+        self.queues.append(&mut self.pending.queues);
+        if self.pending.work {
+            self.signals.work.send_modify(|generation| *generation += 1);
+        }
+        if self.pending.events {
+            self.signals.events.send_modify(|generation| *generation += 1);
+        }
+    }
+}
+
+/// Loads what the commands need, folds them and writes the result.
+pub fn apply(
+    tx: &Transaction<'_>,
+    state: &mut State,
+    batch: &[Command],
+) -> Result<Vec<Outcome>, StoreError> {
+    let mut have = WorkingSet::default();
+    for command in batch {
+        loop {
+            let missing = needs(command, &have);
+            if missing.is_empty() {
+                break;
+            }
+            load::load(tx, &missing, &mut have)?;
+        }
+    }
+    let now = state.clock.now();
+    let mut cx = Cx { now, config: &state.config, entropy: state.entropy.as_mut() };
+    let (outcomes, mut set) = fold(batch, &mut have, &mut cx);
+    set.queues.retain(|queue| !state.queues.contains(&queue.id));
+    write::write(tx, &set)?;
+    let pending = &mut state.pending;
+    pending.queues.extend(set.queues.iter().map(|queue| queue.id));
+    pending.work |= !set.ready.insert.is_empty() || !set.timers.insert.is_empty();
+    pending.events |= !set.events.is_empty();
+    Ok(outcomes)
+}

@@ -1,0 +1,104 @@
+//! Claiming: what is ready, in order, decided like everything else.
+
+use std::collections::BTreeSet;
+
+use ff_core::backend::StoreError;
+use ff_core::command::{Command, Reply};
+use ff_core::decide::claim::Claim;
+use ff_core::fold::BlobRef;
+use ff_core::ids::ExecutionId;
+use ff_core::index::{QueueId, Ready, TimerKind};
+use ff_core::limits::PROMOTE_BATCH_MAX;
+use ff_core::row::{corrupt, number};
+use ff_core::time::Millis;
+use ff_core::{ClaimAsk, Claimed, Claims};
+use rusqlite::Transaction;
+
+use crate::apply::{State, apply};
+use crate::codec::Reader;
+use crate::connection::store_error;
+use crate::due;
+use crate::load::{all, blobs};
+use crate::statements::{lease, queue, ready, timer};
+
+/// Moves due delays to their queues, then hands out what is ready.
+pub fn claim(
+    tx: &Transaction<'_>,
+    state: &mut State,
+    asks: &[ClaimAsk],
+) -> Result<Claims, StoreError> {
+    let now = state.clock.now();
+    for sql in [ready::promote, timer::promoted] {
+        let mut statement = tx.prepare_cached(sql).map_err(store_error)?;
+        statement.execute((now.0, PROMOTE_BATCH_MAX)).map_err(store_error)?;
+    }
+    let mut given = Vec::with_capacity(asks.len());
+    for ask in asks {
+        given.push(claim_one(tx, state, ask, now)?);
+    }
+    Ok(Claims { given, next_due: due::next_timer(tx, TimerKind::Delay, now)? })
+}
+
+fn claim_one(
+    tx: &Transaction<'_>,
+    state: &mut State,
+    ask: &ClaimAsk,
+    now: Millis,
+) -> Result<Vec<Claimed>, StoreError> {
+    let params = (ask.claim_id.as_bytes(), now.0);
+    let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
+    let chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
+    let claim = |id| {
+        Command::from(Claim {
+            id,
+            worker: ask.worker.clone(),
+            capabilities: ask.capabilities.clone(),
+            lease_ttl_ms: ask.lease_ttl_ms,
+            claim_id: ask.claim_id,
+        })
+    };
+    let batch: Vec<_> = chosen.into_iter().map(claim).collect();
+    let mut claimed = Vec::with_capacity(batch.len());
+    for outcome in apply(tx, state, &batch)? {
+        // A refusal means that the clock was turned back: the row waits for its time again.
+        if let Ok(Reply::Claim(leased)) = outcome {
+            let input = blobs(tx, &[BlobRef::Input(leased.execution.id)])?.pop();
+            claimed.push(Claimed { leased, input });
+        }
+    }
+    Ok(claimed)
+}
+
+/// The most urgent and oldest places in the lanes asked for that suit the worker.
+fn candidates(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<Vec<ExecutionId>, StoreError> {
+    let mut heads: Vec<Ready> = Vec::new();
+    for id in suitable(tx, ask)? {
+        heads.extend(all(tx, ready::head, (id.0, ask.max), |row| {
+            let mut r = Reader::new(row);
+            let rank = number("rank", r.take("rank")?)?;
+            let turn = Millis(r.take("turn_ms")?);
+            Ok(Ready { rank, turn, execution: r.id()?, queue: id })
+        })?);
+    }
+    heads.sort();
+    heads.truncate(usize::try_from(ask.max).unwrap_or(usize::MAX));
+    Ok(heads.into_iter().map(|ready| ready.execution).collect())
+}
+
+/// The queues of the lanes asked for whose requirements the worker meets.
+fn suitable(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<BTreeSet<QueueId>, StoreError> {
+    let mut suits = BTreeSet::new();
+    for lane in &ask.lanes {
+        let queues = all(tx, queue::of_lane, (lane.as_str(),), |row| {
+            let mut r = Reader::new(row);
+            let id = QueueId(r.take("queue")?);
+            let text: String = r.take("capabilities")?;
+            let required: BTreeSet<String> = serde_json::from_str(&text)
+                .map_err(|why| corrupt("ff_queue.capabilities", &text, why))?;
+            Ok((id, required))
+        })?;
+        let meets = queues.into_iter().filter(|(_, needs)| needs.is_subset(&ask.capabilities));
+        suits.extend(meets.map(|(id, _)| id));
+    }
+    Ok(suits)
+}

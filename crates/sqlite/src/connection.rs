@@ -1,0 +1,238 @@
+//! Connections and the threads that own them.
+//!
+//! The writer takes every job that waits, runs them all in one transaction and answers after the
+//! commit: nothing waiting, go at once; while one commit is under way, gather. When a job fails,
+//! the transaction is undone and each job runs again in its own, so that one bad job cannot fail
+//! the others.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ff_core::backend::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use tokio::sync::oneshot;
+
+use crate::apply::State;
+
+/// Threads that read.
+const READERS: usize = 2;
+/// Jobs in one transaction.
+const JOBS_MAX: usize = 64;
+/// Jobs that may wait; callers beyond it wait for a place.
+const QUEUE_MAX: usize = 1_024;
+/// Tries of a call that finds the file locked by another process.
+const TRIES: u32 = 3;
+/// Prepared statements kept per connection: more than there are.
+const STATEMENTS_CACHED: usize = 64;
+
+/// Opens a connection with the settings that everything here relies on.
+pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(|why| StoreError::Transport {
+        cause: format!("cannot open {}: {why}", path.display()),
+    })?;
+    db.busy_timeout(busy).map_err(store_error)?;
+    db.pragma_update(None, "journal_mode", "wal").map_err(store_error)?;
+    db.pragma_update(None, "synchronous", "full").map_err(store_error)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(db)
+}
+
+/// Moves when another connection commits to the file.
+pub fn data_version(db: &Connection) -> Result<i64, StoreError> {
+    db.pragma_query_value(None, "data_version", |row| row.get(0)).map_err(store_error)
+}
+
+/// What the database said, as one of our errors.
+pub fn store_error(error: rusqlite::Error) -> StoreError {
+    let busy = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    );
+    let cause = error.to_string();
+    if busy { StoreError::RetryExhausted { cause } } else { StoreError::Transport { cause } }
+}
+
+type WriteJob = Box<dyn Work>;
+
+/// A job for the writer: may run more than once, is answered once.
+trait Work: Send {
+    fn run(&mut self, tx: &Transaction<'_>, state: &mut State) -> Result<(), StoreError>;
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Job<T, F> {
+    work: F,
+    done: Option<T>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Work for Job<T, F>
+where
+    T: Send,
+    F: FnMut(&Transaction<'_>, &mut State) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, tx: &Transaction<'_>, state: &mut State) -> Result<(), StoreError> {
+        self.done = Some((self.work)(tx, state)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let Self { done, reply, .. } = *self;
+        let answer = committed.map(|()| done.expect("a committed job ran"));
+        // Whoever asked may be gone; what was committed stays committed.
+        drop(reply.send(answer));
+    }
+}
+
+/// The thread that writes.
+pub struct Writer {
+    jobs: Sender<WriteJob>,
+}
+
+impl Writer {
+    /// Starts it. It ends when the last handle is dropped.
+    pub fn start(mut db: Connection, mut state: State) -> Self {
+        let (jobs, waiting) = bounded::<WriteJob>(QUEUE_MAX);
+        thread::spawn(move || {
+            while let Ok(first) = waiting.recv() {
+                let mut batch = vec![first];
+                batch.extend(waiting.try_iter().take(JOBS_MAX - 1));
+                commit(&mut db, &mut state, batch);
+            }
+        });
+        Self { jobs }
+    }
+
+    /// Runs `work` in a transaction, with whatever else waits; answers after the commit.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Transaction<'_>, &mut State) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job: WriteJob = Box::new(Job { work, done: None, reply });
+        if let Err(full) = self.jobs.try_send(job) {
+            let (jobs, job) = (self.jobs.clone(), full.into_inner());
+            // The queue is full, which the engine's bounds make rare: wait off the runtime.
+            let sent = tokio::task::spawn_blocking(move || jobs.send(job).is_ok()).await;
+            if !sent.unwrap_or(false) {
+                return Err(StoreError::Closed);
+            }
+        }
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+fn commit(db: &mut Connection, state: &mut State, mut batch: Vec<WriteJob>) {
+    match attempt(db, state, &mut batch) {
+        Ok(()) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
+        Err(_) if batch.len() > 1 => {
+            batch.into_iter().for_each(|job| commit(db, state, vec![job]));
+        }
+        Err(error) => batch.into_iter().for_each(|job| job.answer(Err(error.clone()))),
+    }
+}
+
+/// Runs the jobs in one transaction, again if another process holds the file.
+fn attempt(
+    db: &mut Connection,
+    state: &mut State,
+    batch: &mut [WriteJob],
+) -> Result<(), StoreError> {
+    let mut last = StoreError::Closed;
+    for _ in 0..TRIES {
+        match transact(db, state, batch) {
+            Err(busy @ StoreError::RetryExhausted { .. }) => last = busy,
+            done @ (Ok(())
+            | Err(
+                StoreError::Corruption { .. }
+                | StoreError::SchemaTooNew { .. }
+                | StoreError::Transport { .. }
+                | StoreError::Closed,
+            )) => return done,
+        }
+    }
+    Err(last)
+}
+
+fn transact(
+    db: &mut Connection,
+    state: &mut State,
+    batch: &mut [WriteJob],
+) -> Result<(), StoreError> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(store_error)?;
+    state.begin();
+    for job in batch.iter_mut() {
+        job.run(&tx, state)?;
+    }
+    tx.commit().map_err(store_error)?;
+    state.committed();
+    Ok(())
+}
+
+type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// The threads that read.
+pub struct Readers {
+    jobs: Sender<ReadJob>,
+    watcher: Sender<ReadJob>,
+}
+
+impl Readers {
+    /// Starts them. They end when the last handle is dropped.
+    pub fn start(path: &PathBuf, busy: Duration) -> Result<Self, StoreError> {
+        let (jobs, waiting) = bounded::<ReadJob>(QUEUE_MAX);
+        for _ in 0..READERS {
+            serve(open(path, busy)?, waiting.clone());
+        }
+        // `data_version` only compares within one connection, so it has one of its own.
+        let (watcher, waiting) = bounded::<ReadJob>(QUEUE_MAX);
+        serve(open(path, busy)?, waiting);
+        Ok(Self { jobs, watcher })
+    }
+
+    /// Runs `work` on one snapshot of the data.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let job = move |db: &mut Connection| {
+            let tx = db.transaction().map_err(store_error)?;
+            work(&tx)
+        };
+        submit(&self.jobs, job).await
+    }
+
+    /// Runs `work` on the connection that watches for foreign commits.
+    pub async fn watch<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        submit(&self.watcher, move |db: &mut Connection| work(db)).await
+    }
+}
+
+async fn submit<T: Send + 'static>(
+    jobs: &Sender<ReadJob>,
+    work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let (reply, answer) = oneshot::channel();
+    let job: ReadJob = Box::new(move |db| drop(reply.send(work(db))));
+    if jobs.try_send(job).is_err() {
+        let cause = format!("{QUEUE_MAX} reads are waiting");
+        return Err(StoreError::RetryExhausted { cause });
+    }
+    answer.await.unwrap_or(Err(StoreError::Closed))
+}
+
+fn serve(mut db: Connection, waiting: Receiver<ReadJob>) {
+    thread::spawn(move || {
+        while let Ok(job) = waiting.recv() {
+            job(&mut db);
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! Finding things: one statement per query.
+
+use ff_core::backend::StoreError;
+use ff_core::execution::Execution;
+use ff_core::fold::{Key, WorkingSet};
+use ff_core::ids::ExecutionId;
+use ff_core::query::{After, Count, Listing, Page, Query, Rows, Search};
+use ff_core::row::{AttemptRow, corrupt, number, parse};
+use ff_core::state::{PublicState, StoredState};
+use ff_core::time::Millis;
+use rusqlite::{Row, Transaction, params};
+
+use crate::codec::{Reader, key};
+use crate::load::{all, load};
+use crate::statements::list;
+
+/// A page of what `query` finds.
+pub fn list(
+    tx: &Transaction<'_>,
+    query: &Query,
+    page: &Page,
+    now: Millis,
+) -> Result<Listing, StoreError> {
+    // One more than asked for tells whether there is a next page.
+    let limit = i64::try_from(page.size()).unwrap_or(0) + 1;
+    match query {
+        Query::Partition(partition) => {
+            let after = match &page.after {
+                Some(After::Id(id)) => Some(*id.uuid().as_bytes()),
+                Some(After::Created(..) | After::Attempt(_) | After::Name(_)) | None => None,
+            };
+            let params = params![partition.index(), after, limit];
+            let ids = all(tx, list::partition, params, |row| Reader::new(row).id())?;
+            Ok(cut(ids, page, |id| After::Id(*id), Rows::Ids))
+        }
+        Query::Executions(search) => {
+            let found = executions(tx, search, page, (limit, now))?;
+            let place = |x: &Execution| After::Created(x.spec.created_at, x.id);
+            Ok(cut(found, page, place, Rows::Executions))
+        }
+        Query::Attempts(id) => {
+            let after = match &page.after {
+                Some(After::Attempt(index)) => Some(*index),
+                Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
+            };
+            let (partition, uuid) = key(*id);
+            let params = params![partition, uuid, after, limit];
+            let found = all(tx, list::attempts, params, |row| read_attempt(row)?.read(*id))?;
+            Ok(cut(found, page, |attempt| After::Attempt(attempt.index), Rows::Attempts))
+        }
+        Query::Lanes => {
+            let params = params![name_after(page), limit];
+            let lanes = all(tx, list::lanes, params, |row| {
+                parse("lane_id", &Reader::new(row).take::<String>("lane_id")?)
+            })?;
+            let place = |lane: &ff_core::text::LaneId| After::Name(lane.to_string());
+            Ok(cut(lanes, page, place, Rows::Lanes))
+        }
+        Query::Consumers => {
+            let params = params![name_after(page), limit];
+            let names = all(tx, list::consumers, params, |row| {
+                parse("name", &Reader::new(row).take::<String>("name")?)
+            })?;
+            let place = |name: &ff_core::text::ConsumerName| After::Name(name.to_string());
+            Ok(cut(names, page, place, Rows::Consumers))
+        }
+        Query::Counts => {
+            let mut counts = all(tx, list::counts, (now.0,), read_count)?;
+            counts.sort();
+            Ok(Listing { rows: Rows::Counts(counts), next: None })
+        }
+    }
+}
+
+/// The first rows of a listing, and where the rest begins.
+fn cut<T>(
+    mut rows: Vec<T>,
+    page: &Page,
+    place: impl Fn(&T) -> After,
+    wrap: fn(Vec<T>) -> Rows,
+) -> Listing {
+    let more = rows.len() > page.size();
+    rows.truncate(page.size());
+    let next = rows.last().filter(|_| more).map(place);
+    Listing { rows: wrap(rows), next }
+}
+
+fn name_after(page: &Page) -> Option<&str> {
+    match &page.after {
+        Some(After::Name(name)) => Some(name),
+        Some(After::Created(..) | After::Id(_) | After::Attempt(_)) | None => None,
+    }
+}
+
+fn executions(
+    tx: &Transaction<'_>,
+    search: &Search,
+    page: &Page,
+    (limit, now): (i64, Millis),
+) -> Result<Vec<Execution>, StoreError> {
+    let stored = search.state.map(PublicState::stored);
+    let (tag, value) = search.tag.as_ref().map(|(key, value)| (key, value)).unzip();
+    let after = match &page.after {
+        Some(After::Created(at, id)) => Some((at.0, key(*id))),
+        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => None,
+    };
+    let params = params![
+        search.lane.as_ref().map(|lane| lane.as_str()),
+        search.namespace.as_ref().map(|namespace| namespace.as_str()),
+        search.kind.as_ref().map(|kind| kind.as_str()),
+        stored.map(|stored| stored.phase.as_str()),
+        stored.and_then(|stored| stored.outcome).map(|outcome| outcome.as_str()),
+        stored.and_then(|stored| stored.waits),
+        now.0,
+        tag,
+        value,
+        search.created_from.map(|at| at.0),
+        search.created_to.map(|at| at.0),
+        after.map(|(at, _)| at),
+        after.map(|(_, (partition, _))| partition),
+        after.map(|(_, (_, uuid))| uuid),
+        limit
+    ];
+    let ids: Vec<ExecutionId> = all(tx, list::executions, params, |row| Reader::new(row).id())?;
+    let mut have = WorkingSet::default();
+    let keys: Vec<Key> = ids.iter().map(|id| Key::Execution(*id)).collect();
+    load(tx, &keys, &mut have)?;
+    Ok(ids.iter().filter_map(|id| have.executions.remove(id).flatten()).collect())
+}
+
+fn read_attempt(row: &Row<'_>) -> Result<AttemptRow, StoreError> {
+    let mut r = Reader::new(row);
+    Ok(AttemptRow {
+        attempt_index: r.take("attempt_index")?,
+        kind: r.take("kind")?,
+        worker_id: r.take("worker_id")?,
+        worker_instance_id: r.take("worker_instance_id")?,
+        started_at_ms: r.take("started_at_ms")?,
+        ended_at_ms: r.take("ended_at_ms")?,
+        outcome: r.take("outcome")?,
+        failure_reason: r.take("failure_reason")?,
+        failure_category: r.take("failure_category")?,
+    })
+}
+
+fn read_count(row: &Row<'_>) -> Result<Count, StoreError> {
+    let mut r = Reader::new(row);
+    let lane = parse("lane_id", &r.take::<String>("lane_id")?)?;
+    let phase: String = r.take("phase")?;
+    let outcome: Option<String> = r.take("outcome")?;
+    let stored = StoredState {
+        phase: parse("phase", &phase)?,
+        outcome: outcome.as_deref().map(|text| parse("outcome", text)).transpose()?,
+        waits: Some(r.take("waits")?),
+    };
+    let state = PublicState::of_stored(stored)
+        .ok_or_else(|| corrupt("outcome", outcome.unwrap_or_default(), "does not fit the phase"))?;
+    let count = number("count", row.get(4).map_err(crate::connection::store_error)?)?;
+    Ok(Count { lane, state, count })
+}
