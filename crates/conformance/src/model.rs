@@ -71,11 +71,7 @@ impl Model {
             }
         }
         let mut entropy = self.entropy.lock().expect("no holder of this lock panics");
-        let mut cx = Cx {
-            now: self.clock.now(),
-            config: &self.config,
-            entropy: entropy.as_mut(),
-        };
+        let mut cx = Cx { now: self.clock.now(), config: &self.config, entropy: entropy.as_mut() };
         let (outcomes, set) = fold(batch, &mut have, &mut cx);
         if !set.ready.insert.is_empty() || !set.timers.insert.is_empty() {
             self.work.send_modify(|generation| *generation += 1);
@@ -90,11 +86,7 @@ impl Model {
     fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> Vec<Claimed> {
         let now = self.clock.now();
         let held = tables.held_under(ask.claim_id, now);
-        let candidates = if held.is_empty() {
-            tables.candidates(ask)
-        } else {
-            held
-        };
+        let candidates = if held.is_empty() { tables.candidates(ask) } else { held };
         let claim = |id| {
             Command::from(Claim {
                 id,
@@ -108,10 +100,7 @@ impl Model {
         let mut claimed = Vec::new();
         for outcome in self.run(tables, &batch) {
             if let Ok(Reply::Claim(leased)) = outcome {
-                let input = tables
-                    .blobs
-                    .get(&BlobRef::Input(leased.execution.id))
-                    .cloned();
+                let input = tables.blobs.get(&BlobRef::Input(leased.execution.id)).cloned();
                 claimed.push(Claimed { leased, input });
             }
         }
@@ -128,15 +117,9 @@ impl Backend for Model {
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
         let mut tables = self.tables();
         tables.promote(self.clock.now(), PROMOTE_BATCH_MAX);
-        let given = asks
-            .iter()
-            .map(|ask| self.claim_one(&mut tables, ask))
-            .collect();
-        let next_due = tables
-            .timers_of(TimerKind::Delay)
-            .next()
-            .map(|timer| timer.due);
-        Ok(Claims { given, next_due })
+        let given = asks.iter().map(|ask| self.claim_one(&mut tables, ask)).collect();
+        let next_due = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
+        Ok(Claims { given, next_due, now: self.clock.now() })
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
@@ -144,9 +127,7 @@ impl Backend for Model {
         let now = self.clock.now();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let timers = |kind: TimerKind, command: fn(ExecutionId) -> Command| {
-            let all = tables
-                .timers_of(kind)
-                .filter(|timer| tables.serves(timer.execution, filter));
+            let all = tables.timers_of(kind).filter(|timer| tables.serves(timer.execution, filter));
             (all.map(|timer| (timer.due, command(timer.execution)))).collect()
         };
         let filed: Vec<(Millis, Command)> = match duty {
@@ -159,15 +140,7 @@ impl Backend for Model {
                 let all = tables.timers_of(TimerKind::Retention);
                 all.filter(|timer| tables.serves(timer.execution, filter))
                     .filter(|timer| tables.last_event(timer.execution) <= seen)
-                    .map(|timer| {
-                        (
-                            timer.due,
-                            Trim {
-                                id: timer.execution,
-                            }
-                            .into(),
-                        )
-                    })
+                    .map(|timer| (timer.due, Trim { id: timer.execution }.into()))
                     .collect()
             }
             Duty::LeaseExpiry => {
@@ -182,6 +155,8 @@ impl Backend for Model {
                     })
                     .collect()
             }
+            // A key has no tags: whoever looks after one tag leaves the keys to others.
+            Duty::IdempotencyExpiry if filter.tag.is_some() => Vec::new(),
             Duty::IdempotencyExpiry => tables
                 .expiring_keys()
                 .into_iter()
@@ -191,12 +166,9 @@ impl Backend for Model {
                 .map(|(due, namespace, key)| (due, ForgetKey { namespace, key }.into()))
                 .collect(),
         };
-        let next = filed.iter().map(|(due, _)| *due).find(|due| *due > now);
+        let next = tables.next_due(duty, now);
         let due = filed.into_iter().take_while(|(due, _)| *due <= now);
-        Ok(Due {
-            commands: due.map(|(_, command)| command).take(limit).collect(),
-            next,
-        })
+        Ok(Due { commands: due.map(|(_, command)| command).take(limit).collect(), next })
     }
 
     async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
@@ -217,27 +189,27 @@ impl Backend for Model {
     ) -> Result<EventPage, StoreError> {
         let tables = self.tables();
         let limit = usize::try_from(limit.min(PAGE_MAX)).unwrap_or(0);
-        let mut page = EventPage {
-            events: Vec::new(),
-            next: from.clone(),
-        };
+        let mut page = EventPage { events: Vec::new(), next: from.clone() };
+        if limit == 0 {
+            return Ok(page);
+        }
         for (seq, event) in tables.events.range(from.seq() + 1..) {
+            let Some(x) = tables.executions.get(&event.execution) else { continue };
+            if !matches(filter, event, x) {
+                continue;
+            }
+            page.next = Cursor::Seq(*seq);
+            page.events.push(FeedEvent {
+                cursor: page.next.clone(),
+                event: event.clone(),
+                execution_kind: x.spec.kind.clone(),
+                tags: x.tags.clone(),
+            });
             if page.events.len() == limit {
                 return Ok(page);
             }
-            page.next = Cursor::Seq(*seq);
-            let Some(x) = tables.executions.get(&event.execution) else {
-                continue;
-            };
-            if matches(filter, event, x) {
-                page.events.push(FeedEvent {
-                    cursor: Cursor::Seq(*seq),
-                    event: event.clone(),
-                    execution_kind: x.spec.kind.clone(),
-                    tags: x.tags.clone(),
-                });
-            }
         }
+        page.next = page.next.max(tables.tail());
         Ok(page)
     }
 
@@ -247,10 +219,7 @@ impl Backend for Model {
 
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
         let tables = self.tables();
-        Ok(refs
-            .iter()
-            .filter_map(|at| tables.blobs.get(at).cloned())
-            .collect())
+        Ok(refs.iter().filter_map(|at| tables.blobs.get(at).cloned()).collect())
     }
 
     fn generation(&self, interest: Interest) -> u64 {
@@ -261,6 +230,10 @@ impl Backend for Model {
         let mut signal = self.signal(interest).subscribe();
         // The sender lives as long as the model, so waiting cannot fail.
         let _ = signal.wait_for(|generation| *generation != seen).await;
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     async fn now(&self) -> Result<Millis, StoreError> {
@@ -279,16 +252,10 @@ impl Model {
 
 fn matches(filter: &Filter, event: &ff_core::event::Event, x: &ff_core::Execution) -> bool {
     (filter.kinds.is_empty() || filter.kinds.contains(&event.kind.name()))
-        && filter
-            .namespace
-            .as_ref()
-            .is_none_or(|namespace| *namespace == event.namespace)
+        && filter.namespace.as_ref().is_none_or(|namespace| *namespace == event.namespace)
         && filter.lane.as_ref().is_none_or(|lane| *lane == event.lane)
         && filter.execution.is_none_or(|id| id == event.execution)
-        && filter
-            .tag
-            .as_ref()
-            .is_none_or(|(key, value)| x.tags.get(key) == Some(value))
+        && filter.tag.as_ref().is_none_or(|(key, value)| x.tags.get(key) == Some(value))
 }
 
 impl Tables {
@@ -302,12 +269,8 @@ impl Tables {
             .map(|queue| queue.id)
             .collect();
         let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
-        let ready: Vec<&Ready> = self
-            .ready
-            .iter()
-            .filter(|ready| suits.contains(&ready.queue))
-            .take(max)
-            .collect();
+        let ready: Vec<&Ready> =
+            self.ready.iter().filter(|ready| suits.contains(&ready.queue)).take(max).collect();
         ready.into_iter().map(|ready| ready.execution).collect()
     }
 
@@ -317,11 +280,7 @@ impl Tables {
             State::Active(active) => active.lease.claim_id == claim_id && active.lease.until > now,
             State::Runnable(_) | State::Terminal(_) => false,
         };
-        self.executions
-            .values()
-            .filter(live)
-            .map(|x| x.id)
-            .collect()
+        self.executions.values().filter(live).map(|x| x.id).collect()
     }
 
     fn list(&self, query: &Query, page: &Page, now: Millis) -> Listing {
@@ -334,10 +293,7 @@ impl Tables {
                 }
                 let counts = counts.into_iter();
                 let rows = counts.map(|((lane, state), count)| Count { lane, state, count });
-                Listing {
-                    rows: Rows::Counts(rows.collect()),
-                    next: None,
-                }
+                Listing { rows: Rows::Counts(rows.collect()), next: None }
             }
             Query::Partition(_)
             | Query::Executions(_)

@@ -15,7 +15,7 @@ use crate::error::{Code, Rejection};
 use crate::event::{Cursor, FeedEvent, Filter};
 use crate::execution::Worker;
 use crate::fold::{Blob, BlobRef, Key, WorkingSet};
-use crate::limits;
+use crate::limits::{self, Config};
 use crate::query::{Listing, Page, Query};
 use crate::state::words;
 use crate::text::{LaneId, Namespace, check_capabilities};
@@ -124,6 +124,8 @@ pub struct Claims {
     pub given: Vec<Vec<Claimed>>,
     /// When the next delayed execution becomes claimable; ask again then.
     pub next_due: Option<Millis>,
+    /// The store's time, to tell how long that is.
+    pub now: Millis,
 }
 
 words! {
@@ -213,6 +215,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Waits until that number differs from `seen`, or something may have happened in another
     /// process. May wake early; a caller bounds it with a timeout of its own.
     async fn wait(&self, interest: Interest, seen: u64);
+
+    /// The bounds it was opened with.
+    fn config(&self) -> &Config;
 
     /// The store's time.
     async fn now(&self) -> Result<Millis, StoreError>;

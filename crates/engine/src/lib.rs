@@ -1,1 +1,147 @@
-//! Placeholder.
+//! The operations as one API, and the loops that keep work moving.
+//!
+//! An [`Engine`] stands before one store. Calls made at the same time travel together: nothing
+//! under way, go at once; while a batch is under way, gather. A caller is answered only after
+//! its commit. Any number of processes may run engines and duties on one store.
+//!
+//! What must stay true: the engine never decides; it validates, batches and waits.
+
+mod batcher;
+mod claims;
+mod duties;
+mod error;
+mod executions;
+mod feed;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::command::{Operation, Traffic};
+use ff_core::time::Millis;
+use ff_core::{Backend, StoreError};
+
+use batcher::{Batcher, Bounds};
+use claims::Claimer;
+pub use duties::{Duties, DutyPlan, Report};
+pub use error::Error;
+pub use executions::{Context, History};
+pub use feed::Consumer;
+
+/// How an engine batches and waits.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Calls that may wait in each queue; beyond it they are refused as `overloaded`.
+    pub queue_calls_max: usize,
+    /// Bytes that may wait in each queue; beyond it calls are refused as `overloaded`.
+    pub queue_bytes_max: usize,
+    /// Commands in one batch.
+    pub batch_max: usize,
+    /// Batches under way at the same time in each queue.
+    pub flights: usize,
+    /// The longest a waiting claim or reader trusts wake-ups before it looks again.
+    pub poll: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            queue_calls_max: 10_000,
+            queue_bytes_max: 64 << 20,
+            batch_max: 256,
+            flights: 2,
+            poll: Duration::from_secs(5),
+        }
+    }
+}
+
+/// One store, with everything that can be done to it.
+#[derive(Clone)]
+pub struct Engine {
+    backend: Arc<dyn Backend>,
+    queues: Arc<Queues>,
+    poll: Duration,
+}
+
+/// One queue per kind of traffic, so that renewals never wait behind payloads.
+struct Queues {
+    renew: Batcher,
+    finish: Batcher,
+    create: Batcher,
+    admin: Batcher,
+    claims: Claimer,
+}
+
+impl Engine {
+    /// An engine before `backend`. Must be called inside a Tokio runtime.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self::with_options(backend, &Options::default())
+    }
+
+    /// An engine with its own bounds.
+    pub fn with_options(backend: Arc<dyn Backend>, options: &Options) -> Self {
+        let bounds = Bounds {
+            calls: options.queue_calls_max.max(1),
+            bytes: options.queue_bytes_max,
+            batch: options.batch_max.clamp(1, ff_core::limits::BATCH_MAX),
+            flights: options.flights.max(1),
+        };
+        let batcher = || Batcher::start(Arc::clone(&backend), bounds);
+        let finish = batcher();
+        let claims = Claimer::start(Arc::clone(&backend), bounds, finish.clone());
+        let queues =
+            Queues { renew: batcher(), finish, create: batcher(), admin: batcher(), claims };
+        Self { backend, queues: Arc::new(queues), poll: options.poll }
+    }
+
+    /// Sends any command and waits for its answer.
+    ///
+    /// Dropping the future does not take the command back.
+    pub async fn execute<C: Operation>(&self, command: C) -> Result<C::Reply, Error> {
+        let mut outcomes = self.execute_all(vec![command]).await?;
+        outcomes.pop().expect("one outcome for one command").map_err(Error::from)
+    }
+
+    /// Sends commands of one kind together; answers in their order. A refused one does not
+    /// affect the others.
+    pub async fn execute_all<C: Operation>(
+        &self,
+        commands: Vec<C>,
+    ) -> Result<Vec<Result<C::Reply, ff_core::Rejection>>, Error> {
+        let config = self.backend.config();
+        let mut answers = Vec::with_capacity(commands.len());
+        let mut valid = Vec::with_capacity(commands.len());
+        for command in commands {
+            answers.push(command.validate(config).err().map(Err));
+            if answers.last().is_some_and(Option::is_none) {
+                valid.push(command.into());
+            }
+        }
+        let queue = match C::TRAFFIC {
+            Traffic::Renew => &self.queues.renew,
+            Traffic::Finish => &self.queues.finish,
+            Traffic::Create => &self.queues.create,
+            Traffic::Admin => &self.queues.admin,
+        };
+        let sent = if valid.is_empty() { Vec::new() } else { queue.send(valid).await? };
+        let mut sent = sent.into_iter().map(|outcome| {
+            outcome.map(|reply| C::reply(reply).expect("a command is answered in its own kind"))
+        });
+        Ok(answers
+            .into_iter()
+            .map(|refused| {
+                refused.unwrap_or_else(|| sent.next().expect("an outcome for each command sent"))
+            })
+            .collect())
+    }
+
+    /// The store behind the engine.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// The store's time.
+    pub async fn server_time_ms(&self) -> Result<Millis, StoreError> {
+        self.backend.now().await
+    }
+}

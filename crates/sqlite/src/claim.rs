@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ff_core::backend::StoreError;
 use ff_core::command::{Command, Reply};
 use ff_core::decide::claim::Claim;
-use ff_core::fold::BlobRef;
+use ff_core::fold::{BlobRef, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Ready, TimerKind};
 use ff_core::limits::PROMOTE_BATCH_MAX;
@@ -18,8 +18,11 @@ use crate::apply::{State, apply};
 use crate::codec::Reader;
 use crate::connection::store_error;
 use crate::due;
-use crate::load::{all, blobs};
+use crate::load::{all, blobs, load};
 use crate::statements::{lease, queue, ready, timer};
+
+/// Damaged rows at the head of a queue that a claim looks past.
+const UNREADABLE_MAX: u32 = 16;
 
 /// Moves due delays to their queues, then hands out what is ready.
 pub fn claim(
@@ -36,7 +39,7 @@ pub fn claim(
     for ask in asks {
         given.push(claim_one(tx, state, ask, now)?);
     }
-    Ok(Claims { given, next_due: due::next_timer(tx, TimerKind::Delay, now)? })
+    Ok(Claims { given, next_due: due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?, now })
 }
 
 fn claim_one(
@@ -47,7 +50,9 @@ fn claim_one(
 ) -> Result<Vec<Claimed>, StoreError> {
     let params = (ask.claim_id.as_bytes(), now.0);
     let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
-    let chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
+    let mut chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
+    skip_unreadable(tx, &mut chosen)?;
+    chosen.truncate(usize::try_from(ask.max).unwrap_or(usize::MAX));
     let claim = |id| {
         Command::from(Claim {
             id,
@@ -73,7 +78,7 @@ fn claim_one(
 fn candidates(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<Vec<ExecutionId>, StoreError> {
     let mut heads: Vec<Ready> = Vec::new();
     for id in suitable(tx, ask)? {
-        heads.extend(all(tx, ready::head, (id.0, ask.max), |row| {
+        heads.extend(all(tx, ready::head, (id.0, ask.max + UNREADABLE_MAX), |row| {
             let mut r = Reader::new(row);
             let rank = number("rank", r.take("rank")?)?;
             let turn = Millis(r.take("turn_ms")?);
@@ -81,8 +86,23 @@ fn candidates(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<Vec<ExecutionId>, 
         })?);
     }
     heads.sort();
-    heads.truncate(usize::try_from(ask.max).unwrap_or(usize::MAX));
     Ok(heads.into_iter().map(|ready| ready.execution).collect())
+}
+
+/// Leaves out rows that cannot be read, so that a damaged one does not hide those behind it.
+fn skip_unreadable(tx: &Transaction<'_>, ids: &mut Vec<ExecutionId>) -> Result<(), StoreError> {
+    let mut readable = Vec::with_capacity(ids.len());
+    for id in ids.drain(..) {
+        match load(tx, &[Key::Execution(id)], &mut WorkingSet::default()) {
+            Ok(()) => readable.push(id),
+            Err(StoreError::Corruption { column, value, why }) => {
+                tracing::error!(%id, column, value, why, "skipped a damaged execution");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    *ids = readable;
+    Ok(())
 }
 
 /// The queues of the lanes asked for whose requirements the worker meets.

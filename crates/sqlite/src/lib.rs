@@ -95,6 +95,7 @@ pub struct Sqlite {
     writer: Writer,
     readers: Readers,
     clock: Arc<dyn Clock>,
+    config: Config,
     signals: Arc<Signals>,
     poll: Duration,
 }
@@ -120,14 +121,21 @@ impl Sqlite {
         let readers = Readers::start(&options.path, options.busy)?;
         let state = apply::State {
             clock: Arc::clone(&options.clock),
-            config: options.config,
+            config: options.config.clone(),
             entropy: options.entropy,
             queues: BTreeSet::new(),
             signals: Arc::clone(&signals),
             pending: apply::Pending::default(),
         };
         let writer = Writer::start(connection, state);
-        Ok(Self { writer, readers, clock: options.clock, signals, poll: options.poll })
+        Ok(Self {
+            writer,
+            readers,
+            clock: options.clock,
+            config: options.config,
+            signals,
+            poll: options.poll,
+        })
     }
 
     fn signal(&self, interest: Interest) -> &watch::Sender<u64> {
@@ -208,6 +216,10 @@ impl Backend for Sqlite {
                 return;
             }
         }
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     async fn now(&self) -> Result<Millis, StoreError> {

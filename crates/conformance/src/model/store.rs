@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ff_core::backend::WorkFilter;
+use ff_core::backend::{Duty, WorkFilter};
 use ff_core::event::{Cursor, Event};
 use ff_core::execution::{AttemptRecord, Execution};
 use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, LeaseRow, WorkingSet, WriteSet};
@@ -44,8 +44,7 @@ impl Tables {
         for key in keys {
             match key {
                 Key::Execution(id) => {
-                    have.executions
-                        .insert(*id, self.executions.get(id).cloned());
+                    have.executions.insert(*id, self.executions.get(id).cloned());
                 }
                 Key::Idempotency(namespace, key) => {
                     let key = (namespace.clone(), key.clone());
@@ -53,8 +52,7 @@ impl Tables {
                     have.keys.insert(key, row);
                 }
                 Key::Consumer(name) => {
-                    have.consumers
-                        .insert(name.clone(), self.consumers.get(name).cloned());
+                    have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }
             }
         }
@@ -68,10 +66,7 @@ impl Tables {
             self.events.retain(|_, event| event.execution != id);
         }
         for write in set.executions {
-            let stored = write
-                .before
-                .as_ref()
-                .and_then(|x| self.executions.get(&x.id));
+            let stored = write.before.as_ref().and_then(|x| self.executions.get(&x.id));
             assert_eq!(
                 stored.map(|x| x.version),
                 write.before.as_ref().map(|x| x.version),
@@ -102,13 +97,8 @@ impl Tables {
                 None => self.consumers.remove(&name),
             };
         }
-        self.attempts.extend(
-            set.attempts
-                .into_iter()
-                .map(|a| ((a.execution, a.index), a)),
-        );
-        self.blobs
-            .extend(set.blobs.into_iter().map(|blob| (blob.at, blob)));
+        self.attempts.extend(set.attempts.into_iter().map(|a| ((a.execution, a.index), a)));
+        self.blobs.extend(set.blobs.into_iter().map(|blob| (blob.at, blob)));
         self.queues.extend(set.queues);
         self.ready.retain(|row| !set.ready.remove.contains(row));
         self.ready.extend(set.ready.insert);
@@ -145,14 +135,8 @@ impl Tables {
         let Some(x) = self.executions.get(&id) else {
             return false;
         };
-        filter
-            .namespace
-            .as_ref()
-            .is_none_or(|namespace| *namespace == x.spec.namespace)
-            && filter
-                .tag
-                .as_ref()
-                .is_none_or(|(key, value)| x.tags.get(key) == Some(value))
+        filter.namespace.as_ref().is_none_or(|namespace| *namespace == x.spec.namespace)
+            && filter.tag.as_ref().is_none_or(|(key, value)| x.tags.get(key) == Some(value))
     }
 
     pub(super) fn leases(&self) -> Vec<LeaseRow> {
@@ -161,49 +145,44 @@ impl Tables {
 
     pub(super) fn expiring_keys(&self) -> Vec<(Millis, Namespace, IdempotencyKey)> {
         let rows = self.keys.iter();
-        let mut keys: Vec<_> = rows
-            .map(|((ns, key), row)| (row.expires_at, ns.clone(), key.clone()))
-            .collect();
+        let mut keys: Vec<_> =
+            rows.map(|((ns, key), row)| (row.expires_at, ns.clone(), key.clone())).collect();
         keys.sort();
         keys
     }
 
+    /// When a duty has to look again, whoever's work it is.
+    pub(super) fn next_due(&self, duty: Duty, now: Millis) -> Option<Millis> {
+        let timer = |kind| -> Vec<Millis> { self.timers_of(kind).map(|timer| timer.due).collect() };
+        let filed = match duty {
+            Duty::AttemptTimeout => timer(TimerKind::AttemptTimeout),
+            Duty::Deadline => timer(TimerKind::Deadline),
+            Duty::Retention => timer(TimerKind::Retention),
+            Duty::LeaseExpiry => self.leases().iter().map(|row| row.lease.check_at).collect(),
+            Duty::IdempotencyExpiry => self.keys.values().map(|row| row.expires_at).collect(),
+        };
+        filed.into_iter().filter(|due| *due > now).min()
+    }
+
     pub(super) fn seen_by_all(&self) -> u64 {
-        self.consumers
-            .values()
-            .map(|c| c.cursor.seq())
-            .min()
-            .unwrap_or(u64::MAX)
+        self.consumers.values().map(|c| c.cursor.seq()).min().unwrap_or(u64::MAX)
     }
 
     pub(super) fn last_event(&self, id: ExecutionId) -> u64 {
-        let own = self
-            .events
-            .iter()
-            .rev()
-            .find(|(_, event)| event.execution == id);
+        let own = self.events.iter().rev().find(|(_, event)| event.execution == id);
         own.map_or(0, |(seq, _)| *seq)
     }
 
     pub(super) fn tail(&self) -> Cursor {
-        if self.last_seq == 0 {
-            Cursor::Start
-        } else {
-            Cursor::Seq(self.last_seq)
-        }
+        if self.last_seq == 0 { Cursor::Start } else { Cursor::Seq(self.last_seq) }
     }
 
     pub(super) fn paged(&self, query: &Query, page: &Page, now: Millis) -> Listing {
         let after = |place: &After| page.after.as_ref().is_none_or(|from| place > from);
         match query {
             Query::Partition(partition) => {
-                let ids = self
-                    .executions
-                    .keys()
-                    .filter(|id| id.partition() == *partition);
-                let rows = ids
-                    .map(|id| (After::Id(*id), *id))
-                    .filter(|(place, _)| after(place));
+                let ids = self.executions.keys().filter(|id| id.partition() == *partition);
+                let rows = ids.map(|id| (After::Id(*id), *id)).filter(|(place, _)| after(place));
                 cut(rows.collect(), page, Rows::Ids)
             }
             Query::Executions(search) => {
@@ -219,32 +198,18 @@ impl Tables {
             Query::Attempts(id) => {
                 let own = self.attempts.iter().filter(|((owner, _), _)| owner == id);
                 let rows = own.map(|((_, index), a)| (After::Attempt(*index), a.clone()));
-                cut(
-                    rows.filter(|(place, _)| after(place)).collect(),
-                    page,
-                    Rows::Attempts,
-                )
+                cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Attempts)
             }
             Query::Lanes => {
                 let lanes: BTreeSet<LaneId> =
                     self.queues.iter().map(|queue| queue.lane.clone()).collect();
-                let rows = lanes
-                    .into_iter()
-                    .map(|lane| (After::Name(lane.to_string()), lane));
-                cut(
-                    rows.filter(|(place, _)| after(place)).collect(),
-                    page,
-                    Rows::Lanes,
-                )
+                let rows = lanes.into_iter().map(|lane| (After::Name(lane.to_string()), lane));
+                cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Lanes)
             }
             Query::Consumers => {
                 let names = self.consumers.keys().cloned();
                 let rows = names.map(|name| (After::Name(name.to_string()), name));
-                cut(
-                    rows.filter(|(place, _)| after(place)).collect(),
-                    page,
-                    Rows::Consumers,
-                )
+                cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Consumers)
             }
             Query::Counts => unreachable!("counts are not paged"),
         }
@@ -256,8 +221,5 @@ fn cut<T>(mut rows: Vec<(After, T)>, page: &Page, wrap: fn(Vec<T>) -> Rows) -> L
     let more = rows.len() > page.size() && page.size() > 0;
     rows.truncate(page.size());
     let next = rows.last().filter(|_| more).map(|(place, _)| place.clone());
-    Listing {
-        rows: wrap(rows.into_iter().map(|(_, row)| row).collect()),
-        next,
-    }
+    Listing { rows: wrap(rows.into_iter().map(|(_, row)| row).collect()), next }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 use ff_conformance::model::Tables;
+use ff_core::ExecutionId;
 use ff_core::event::Cursor;
 use ff_core::execution::Fingerprint;
 use ff_core::fold::{Blob, BlobRef, Consumer, KeyRow};
 use ff_core::index::{Queue, QueueId, Ready, TagRow, Timer};
 use ff_core::row::{AttemptRow, EventRow, ExecutionRow, LeaseColumns, execution_id};
 use ff_core::time::Millis;
-use ff_core::ExecutionId;
 use rusqlite::{Connection, Row};
 
 /// Everything in the file.
@@ -125,10 +125,8 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
 type Key = (ff_core::text::Namespace, ff_core::text::IdempotencyKey);
 
 fn read_key(r: &Row<'_>) -> (Key, KeyRow) {
-    let key = (
-        get::<String>(r, "namespace").parse().unwrap(),
-        get::<String>(r, "key").parse().unwrap(),
-    );
+    let key =
+        (get::<String>(r, "namespace").parse().unwrap(), get::<String>(r, "key").parse().unwrap());
     let row = KeyRow {
         execution: id(r),
         fingerprint: Fingerprint(get(r, "fingerprint")),

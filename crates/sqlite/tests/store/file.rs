@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_backend_sqlite::{Options, SCHEMA_VERSION, Sqlite};
-use ff_conformance::world::{World, run};
 use ff_conformance::Dial;
+use ff_conformance::world::{World, run};
 use ff_core::backend::{Interest, StoreError};
 use ff_core::fold::Key;
 use ff_core::{Backend, ExecutionId};

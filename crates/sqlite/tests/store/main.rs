@@ -19,8 +19,7 @@ fn path(directory: &Path) -> std::path::PathBuf {
 fn open(clock: Arc<Dial>) -> Store {
     let directory = tempfile::tempdir().unwrap();
     let path = path(directory.path());
-    let options =
-        Options { clock, entropy: Box::new(Dice::new(1)), ..Options::new(path.clone()) };
+    let options = Options { clock, entropy: Box::new(Dice::new(1)), ..Options::new(path.clone()) };
     let backend = Arc::new(Sqlite::open(options).unwrap());
     Store { backend, dump: Box::new(move || dump::dump(&path)), keep: Box::new(directory) }
 }

@@ -1,0 +1,121 @@
+//! What happened, from the stored history.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, Color, ContentArrangement, Table};
+use ff_core::Millis;
+use ff_core::event::EventKind;
+use ff_core::state::PublicState;
+use ff_core::view::AttemptLine;
+use ff_engine::{Engine, History};
+
+use super::samples::Sample;
+
+/// Prints a line for each execution, plain ones that went well together.
+pub async fn print(engine: &Engine, shown: &[Sample]) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["execution", "ended", "after", "what happened"]);
+    let mut plain: Vec<u64> = Vec::new();
+    for sample in shown {
+        let history = engine.history(sample.id).await?;
+        let Some(history) = history else { anyhow::bail!("{} is gone", sample.id) };
+        let took = took(&history);
+        if sample.title == "succeeds" && history.snapshot.public_state == PublicState::Completed {
+            plain.push(took);
+            continue;
+        }
+        table.add_row([
+            Cell::new(sample.title),
+            state_cell(history.snapshot.public_state),
+            Cell::new(seconds(took)),
+            Cell::new(story(&history)),
+        ]);
+    }
+    plain.sort_unstable();
+    if let (Some(median), Some(slowest)) = (plain.get(plain.len() / 2), plain.last()) {
+        println!(
+            "{} executions completed at their first attempt; median {}, slowest {}.\n",
+            plain.len(),
+            seconds(*median),
+            seconds(*slowest)
+        );
+    }
+    println!("{table}");
+    Ok(())
+}
+
+fn state_cell(state: PublicState) -> Cell {
+    let colour = match state {
+        PublicState::Completed => Color::Green,
+        PublicState::Failed | PublicState::Expired => Color::Red,
+        PublicState::Cancelled => Color::Yellow,
+        PublicState::Waiting | PublicState::Delayed | PublicState::Active => Color::Cyan,
+    };
+    Cell::new(state).fg(colour)
+}
+
+fn took(history: &History) -> u64 {
+    let x = &history.snapshot;
+    x.completed_at.unwrap_or(x.last_mutation_at).since(x.created_at)
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03} s", ms / 1_000, ms % 1_000)
+}
+
+/// Attempts and events in the order in which they happened.
+fn story(history: &History) -> String {
+    let born = history.snapshot.created_at;
+    let mut lines: Vec<(Millis, u8, String)> = Vec::new();
+    for line in &history.attempts {
+        lines.push((line.attempt.started_at, 1, began(line)));
+        if let (Some(at), Some(outcome)) = (line.ended_at, line.outcome) {
+            let failure = line.failure.as_ref();
+            let why =
+                failure.map_or_else(String::new, |f| format!(": {} ({})", f.reason, f.category));
+            lines.push((at, 0, format!("attempt {} {outcome}{why}", line.attempt.index)));
+        }
+    }
+    for event in &history.events {
+        if let Some(text) = told(&event.event.kind, born) {
+            lines.push((event.event.at, 0, text));
+        }
+    }
+    lines.sort_by_key(|(at, order, _)| (*at, *order));
+    let lines =
+        lines.into_iter().map(|(at, _, text)| format!("{:>8}  {text}", seconds(at.since(born))));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn began(line: &AttemptLine) -> String {
+    let attempt = &line.attempt;
+    format!("attempt {} ({}) by {}", attempt.index, attempt.kind, attempt.worker.instance)
+}
+
+/// What an event adds to the attempts, if anything.
+fn told(kind: &EventKind, born: Millis) -> Option<String> {
+    match kind {
+        EventKind::AttemptFailed { retry_at, .. } => {
+            Some(format!("retry at {}", seconds(retry_at.since(born))))
+        }
+        EventKind::LeaseExpired { worker, .. } => {
+            Some(format!("the lease of {} ran out", worker.instance))
+        }
+        EventKind::LeaseRevoked { worker, reason, .. } => {
+            Some(format!("the lease of {} was revoked: {reason}", worker.instance))
+        }
+        EventKind::Replayed { outcome, reason } => {
+            Some(format!("replayed after {outcome}: {reason}"))
+        }
+        EventKind::Completion { outcome, reason: Some(reason), .. } => {
+            Some(format!("ended {outcome}: {reason}"))
+        }
+        EventKind::Completion { outcome, reason: None, .. } => Some(format!("ended {outcome}")),
+        EventKind::PriorityChanged { from, to } => Some(format!("priority {from} → {to}")),
+        EventKind::Held { reason } => Some(format!("held: {reason}")),
+        EventKind::Unheld => Some("let go".to_owned()),
+        // The attempt that took over says it.
+        EventKind::LeaseReclaimed { .. } => None,
+    }
+}

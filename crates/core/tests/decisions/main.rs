@@ -1,0 +1,22 @@
+//! The rules of each decision, one sentence each.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/commands.rs"]
+mod commands;
+#[path = "../support/samples.rs"]
+mod samples;
+#[path = "../support/world.rs"]
+mod world;
+
+mod cancelling;
+mod creation;
+mod endings;
+mod events;
+mod fences;
+mod handing_back;
+mod leases;
+mod operators;
+mod replays;
+mod retries;
+mod rows;

@@ -1,0 +1,279 @@
+//! Every state an execution can be found in, each brought about by sending commands; and every
+//! command, addressed to the execution of such a state.
+
+#![allow(dead_code, reason = "every test binary uses its own part")]
+
+use ff_core::Command;
+use ff_core::decide::attempt_timeout::TimeOutAttempt;
+use ff_core::decide::claim::Claim;
+use ff_core::decide::create::Create;
+use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::key_expiry::ForgetKey;
+use ff_core::decide::lease_expiry::ExpireLease;
+use ff_core::decide::priority::ChangePriority;
+use ff_core::decide::retention::Trim;
+use ff_core::decide::unhold::Unhold;
+use ff_core::policy::{FailureClass, Policy};
+use serde_json::{Value, json};
+
+use crate::commands::{
+    cancel, complete, delay, drop_consumer, fail, give_up, hold, progress, release, renew, replay,
+    revoke, save_cursor, set_tags,
+};
+use crate::world::{DAWN, LEASE_TTL_MS, Life, create, key};
+
+/// Before a retry.
+pub const BACKOFF_MS: u64 = 100;
+/// What one attempt may run.
+pub const ATTEMPT_MS: u64 = 5_000;
+/// What the execution may take from its creation to its end.
+pub const DEADLINE_MS: u64 = 60_000;
+/// What it is kept after that.
+pub const RETENTION_MS: u64 = 100_000;
+
+/// An execution in some state.
+pub struct Sample {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub life: Life,
+}
+
+/// The policy of all samples: every clock is set, each to another time.
+pub fn policy() -> Value {
+    json!({
+        "retry_policy": {
+            "max_retries": 1,
+            "backoff": {"type": "fixed", "delay_ms": BACKOFF_MS},
+        },
+        "timeout_policy": {
+            "attempt_timeout_ms": ATTEMPT_MS,
+            "execution_deadline_ms": DEADLINE_MS,
+        },
+        "max_reclaim_count": 1,
+        "max_replay_count": 1,
+        "retention_ms": RETENTION_MS,
+        "dedup_window_ms": RETENTION_MS,
+    })
+}
+
+fn creation() -> Create {
+    Create { policy: Policy::parse(&policy()).unwrap(), ..create(1) }
+}
+
+fn waiting() -> Life {
+    Life::begin(creation())
+}
+
+fn active() -> Life {
+    let mut life = waiting();
+    life.claim();
+    life
+}
+
+/// `active`, brought one step further.
+fn after(step: impl FnOnce(&mut Life)) -> Life {
+    let mut life = active();
+    step(&mut life);
+    life
+}
+
+fn lapse(life: &mut Life) {
+    life.pass(LEASE_TTL_MS);
+    life.tell(ExpireLease { id: life.id, lease_epoch: life.fence.lease_epoch });
+}
+
+fn put_off(life: &mut Life) {
+    let until = life.world.now.plus(BACKOFF_MS);
+    life.tell(delay(life.id, life.fence, until));
+}
+
+fn fail_for_now(life: &mut Life) {
+    life.tell(fail(life.id, life.fence, FailureClass::Transient));
+}
+
+fn succeed(life: &mut Life) {
+    life.tell(complete(life.id, life.fence));
+}
+
+/// A lease that outlasts `ms`, and that time passed.
+fn claim_and_pass(life: &mut Life, ms: u64) {
+    let claim = Claim { lease_ttl_ms: ms + LEASE_TTL_MS, ..life.next_claim() };
+    life.take(claim);
+    life.pass(ms);
+}
+
+/// All samples, in the order in which a life may visit them.
+pub fn samples() -> Vec<Sample> {
+    let mut all = waiting_samples();
+    all.extend(handed_back_samples());
+    all.extend(active_samples());
+    all.extend(terminal_samples());
+    all
+}
+
+fn sample(name: &'static str, about: &'static str, life: Life) -> Sample {
+    Sample { name, about, life }
+}
+
+fn waiting_samples() -> Vec<Sample> {
+    let delayed = Life::begin(Create { delay_until: Some(DAWN.plus(BACKOFF_MS)), ..creation() });
+    let mut held = waiting();
+    held.tell(hold(held.id));
+    let mut held_delayed = delayed.clone();
+    held_delayed.tell(hold(held_delayed.id));
+    let mut overdue = waiting();
+    overdue.pass(DEADLINE_MS);
+    vec![
+        sample("absent", "not created", Life::unborn(creation())),
+        sample("new", "waiting for its first worker", waiting()),
+        sample("delayed", "created with a delay", delayed),
+        sample("held", "kept back by an operator", held),
+        sample("held, delayed", "kept back, and its delay has not passed", held_delayed),
+        sample("overdue", "waiting, and past its deadline", overdue),
+    ]
+}
+
+fn handed_back_samples() -> Vec<Sample> {
+    let backoff = after(fail_for_now);
+    let mut retry_due = backoff.clone();
+    retry_due.pass(BACKOFF_MS);
+    let put_off = after(put_off);
+    let mut resume_due = put_off.clone();
+    resume_due.pass(BACKOFF_MS);
+    let lost = after(lapse);
+    let revoked = after(|life| {
+        life.tell(revoke(life.id));
+    });
+    let released = after(|life| life.tell(release(life.id, life.fence)));
+    let replayed = after(|life| {
+        succeed(life);
+        life.tell(replay(life.id));
+    });
+    vec![
+        sample("backoff", "failed, to be tried again later", backoff),
+        sample("retry due", "failed, to be tried again now", retry_due),
+        sample("lost", "its lease ran out", lost),
+        sample("revoked", "its lease was revoked", revoked),
+        sample("put off", "given back by its worker until later", put_off),
+        sample("resume due", "given back by its worker until now", resume_due),
+        sample("released", "its claim was undone", released),
+        sample("replayed", "had ended, to be run again", replayed),
+    ]
+}
+
+fn active_samples() -> Vec<Sample> {
+    let lapsed = after(|life| life.pass(LEASE_TTL_MS));
+    let resumed = after(|life| {
+        put_off(life);
+        life.pass(BACKOFF_MS);
+        life.claim();
+    });
+    let last_chance = after(|life| {
+        lapse(life);
+        life.claim();
+    });
+    let last_retry = after(|life| {
+        fail_for_now(life);
+        life.pass(BACKOFF_MS);
+        life.claim();
+    });
+    let mut overtime = waiting();
+    claim_and_pass(&mut overtime, ATTEMPT_MS);
+    let mut overdue = waiting();
+    overdue.pass(DEADLINE_MS - 1);
+    claim_and_pass(&mut overdue, 1);
+    vec![
+        sample("active", "a worker holds it", active()),
+        sample("resumed", "a worker goes on with the same attempt", resumed),
+        sample("last retry", "a worker makes the last attempt of its policy", last_retry),
+        sample("last lease", "a worker holds the last lease of its policy", last_chance),
+        sample("lapsed", "its lease ran out and nobody looked yet", lapsed),
+        sample("overtime", "its attempt has used up its time", overtime),
+        sample("active, overdue", "a worker holds it past its deadline", overdue),
+    ]
+}
+
+fn terminal_samples() -> Vec<Sample> {
+    let completed = after(succeed);
+    let failed = after(|life| {
+        life.tell(fail(life.id, life.fence, FailureClass::Permanent));
+    });
+    let worn_out = after(|life| {
+        lapse(life);
+        life.claim();
+        lapse(life);
+    });
+    let given_up = after(|life| life.tell(give_up(life.id, life.fence)));
+    let mut cancelled = waiting();
+    cancelled.tell(cancel(cancelled.id));
+    let mut expired = waiting();
+    expired.pass(DEADLINE_MS);
+    expired.tell(ExpireExecution { id: expired.id });
+    let replayed_out = after(|life| {
+        succeed(life);
+        life.tell(replay(life.id));
+        life.claim();
+        succeed(life);
+    });
+    let mut past = completed.clone();
+    past.pass(RETENTION_MS);
+    vec![
+        sample("completed", "its worker completed it", completed),
+        sample("failed", "its worker failed it for good", failed),
+        sample("worn out", "its lease was lost too often", worn_out),
+        sample("given up", "its worker cancelled it", given_up),
+        sample("cancelled", "an operator cancelled it", cancelled),
+        sample("expired", "its deadline passed", expired),
+        sample("replayed out", "completed, with no replay left", replayed_out),
+        sample("past retention", "completed, and kept long enough", past),
+    ]
+}
+
+/// A command to a sample.
+pub struct Case {
+    pub label: &'static str,
+    pub command: Command,
+}
+
+/// Every command, from whoever would send it. Workers present the last fence that was granted.
+pub fn cases(life: &Life) -> Vec<Case> {
+    let (id, fence, now) = (life.id, life.fence, life.world.now);
+    let case = |label: &'static str, command: Command| Case {
+        label: if label.is_empty() { command.name() } else { label },
+        command,
+    };
+    let epoch = life.find().map_or(0, |x| x.epoch);
+    let later = now.plus(BACKOFF_MS);
+    let (soft, hard) = (FailureClass::Transient, FailureClass::Permanent);
+    let by_holder = "cancel_execution by the holder";
+    vec![
+        case("", life.creation.clone().into()),
+        case("", life.clone().next_claim().into()),
+        case("", renew(id, fence).into()),
+        case("", progress(id, fence, 50).into()),
+        case("", complete(id, fence).into()),
+        case("", fail(id, fence, soft).into()),
+        case("fail_execution for good", fail(id, fence, hard).into()),
+        case("", delay(id, fence, later).into()),
+        case("", release(id, fence).into()),
+        case("", cancel(id).into()),
+        case(by_holder, give_up(id, fence).into()),
+        case("", revoke(id).into()),
+        case("", replay(id).into()),
+        case("", ChangePriority { id, priority: 200 }.into()),
+        case("", hold(id).into()),
+        case("", Unhold { id }.into()),
+        case("", set_tags(id, &[("shop.city", "Rome")], &[]).into()),
+        case("", ExpireLease { id, lease_epoch: epoch }.into()),
+        case("", TimeOutAttempt { id }.into()),
+        case("", ExpireExecution { id }.into()),
+        case("", Trim { id }.into()),
+        case("", forget_key(life).into()),
+        case("", save_cursor(1).into()),
+        case("", drop_consumer().into()),
+    ]
+}
+
+fn forget_key(life: &Life) -> ForgetKey {
+    ForgetKey { namespace: life.creation.namespace.clone(), key: key() }
+}

@@ -1,0 +1,135 @@
+//! Natural batching: calls that arrive while a batch is under way travel together in the next.
+//!
+//! An item belongs to the queue from the moment it is sent; dropping the caller's future does
+//! not take it back. Queues are bounded in calls and bytes; beyond that the answer is
+//! `overloaded`, at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ff_core::command::{Command, Outcome};
+use ff_core::{Backend, Code, Rejection, StoreError};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::error::Error;
+
+/// How much may wait and travel.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Calls waiting.
+    pub calls: usize,
+    /// Bytes waiting.
+    pub bytes: usize,
+    /// Commands in a batch.
+    pub batch: usize,
+    /// Batches under way.
+    pub flights: usize,
+}
+
+type Answer = Result<Vec<Outcome>, StoreError>;
+
+/// One call: commands that go together, and who waits for them.
+struct Call {
+    commands: Vec<Command>,
+    bytes: usize,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// A queue of commands before a store.
+#[derive(Clone)]
+pub struct Batcher {
+    calls: mpsc::Sender<Call>,
+    waiting_bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
+}
+
+impl Batcher {
+    /// Starts a queue. It ends when its last handle is dropped and all is answered.
+    pub fn start(backend: Arc<dyn Backend>, bounds: Bounds) -> Self {
+        let (calls, waiting) = mpsc::channel(bounds.calls);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(drive(backend, waiting, Arc::clone(&waiting_bytes), bounds));
+        Self { calls, waiting_bytes, bytes_max: bounds.bytes }
+    }
+
+    /// Sends commands and waits for their outcomes, in order.
+    pub async fn send(&self, commands: Vec<Command>) -> Result<Vec<Outcome>, Error> {
+        let answer = self.submit(commands)?;
+        Ok(answer.await.unwrap_or(Err(StoreError::Closed))?)
+    }
+
+    /// Sends commands; the answer may be waited for or not.
+    pub fn submit(&self, commands: Vec<Command>) -> Result<oneshot::Receiver<Answer>, Error> {
+        let bytes = commands.iter().map(Command::bytes).sum();
+        let (reply, answer) = oneshot::channel();
+        let before = self.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
+        // A call that is larger than the bound on its own may go when nothing else waits.
+        let full = before > 0 && before + bytes > self.bytes_max;
+        let call = Call { commands, bytes, reply };
+        let sent = if full { Err(None) } else { self.calls.try_send(call).map_err(Some) };
+        match sent {
+            Ok(()) => Ok(answer),
+            Err(refused) => {
+                self.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
+                Err(match refused {
+                    Some(mpsc::error::TrySendError::Closed(_)) => StoreError::Closed.into(),
+                    Some(mpsc::error::TrySendError::Full(_)) | None => overloaded(),
+                })
+            }
+        }
+    }
+}
+
+/// Too much is waiting.
+pub fn overloaded() -> Error {
+    Rejection::new(Code::Overloaded, "too many calls or bytes are waiting in this process").into()
+}
+
+async fn drive(
+    backend: Arc<dyn Backend>,
+    mut waiting: mpsc::Receiver<Call>,
+    waiting_bytes: Arc<AtomicUsize>,
+    bounds: Bounds,
+) {
+    let flights = Arc::new(Semaphore::new(bounds.flights));
+    while let Some(first) = waiting.recv().await {
+        // While every flight is taken, calls gather in the channel.
+        let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
+        let mut commands = first.commands.len();
+        let mut batch = vec![first];
+        while commands < bounds.batch
+            && let Ok(call) = waiting.try_recv()
+        {
+            commands += call.commands.len();
+            batch.push(call);
+        }
+        let taken = batch.iter().map(|call| call.bytes).sum();
+        waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
+        let backend = Arc::clone(&backend);
+        tokio::spawn(async move {
+            fly(backend.as_ref(), batch).await;
+            drop(flight);
+        });
+    }
+}
+
+/// Sends one batch and hands each call its share of the outcomes.
+async fn fly(backend: &dyn Backend, mut batch: Vec<Call>) {
+    let sizes: Vec<usize> = batch.iter().map(|call| call.commands.len()).collect();
+    let commands = batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
+    match backend.apply(commands).await {
+        Ok(outcomes) => {
+            let mut outcomes = outcomes.into_iter();
+            for (call, size) in batch.into_iter().zip(sizes) {
+                let share = outcomes.by_ref().take(size).collect();
+                // Whoever asked may be gone; the commands are done all the same.
+                drop(call.reply.send(Ok(share)));
+            }
+        }
+        Err(error) => {
+            for call in batch {
+                drop(call.reply.send(Err(error.clone())));
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Claims: asks that arrive together are served together, and a claim whose caller has gone is
+//! released at once instead of running out its lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::command::Command;
+use ff_core::decide::release::Release;
+use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::Engine;
+use crate::batcher::{Batcher, Bounds, overloaded};
+use crate::error::Error;
+
+/// What one ask was given, and when there will be more.
+struct Given {
+    claimed: Vec<Claimed>,
+    /// How long until the next delayed execution becomes claimable.
+    next_in: Option<Duration>,
+}
+
+struct Ask {
+    ask: ClaimAsk,
+    reply: oneshot::Sender<Result<Given, StoreError>>,
+}
+
+/// A queue of claims before a store.
+pub struct Claimer {
+    asks: mpsc::Sender<Ask>,
+}
+
+impl Claimer {
+    /// Starts it. `finish` takes back what nobody waits for any more.
+    pub fn start(backend: Arc<dyn Backend>, bounds: Bounds, finish: Batcher) -> Self {
+        let (asks, waiting) = mpsc::channel(bounds.calls);
+        tokio::spawn(drive(backend, waiting, finish, bounds));
+        Self { asks }
+    }
+
+    async fn claim(&self, ask: ClaimAsk) -> Result<Given, Error> {
+        let (reply, answer) = oneshot::channel();
+        match self.asks.try_send(Ask { ask, reply }) {
+            Ok(()) => Ok(answer.await.unwrap_or(Err(StoreError::Closed))?),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(overloaded()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(StoreError::Closed.into()),
+        }
+    }
+}
+
+async fn drive(
+    backend: Arc<dyn Backend>,
+    mut waiting: mpsc::Receiver<Ask>,
+    finish: Batcher,
+    bounds: Bounds,
+) {
+    // Two claims at once would only contend for the same queue heads.
+    let flights = Arc::new(Semaphore::new(1));
+    while let Some(first) = waiting.recv().await {
+        let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
+        let mut batch = vec![first];
+        while batch.len() < bounds.batch
+            && let Ok(ask) = waiting.try_recv()
+        {
+            batch.push(ask);
+        }
+        // An ask whose caller has gone is not served at all.
+        batch.retain(|ask| !ask.reply.is_closed());
+        let (backend, finish) = (Arc::clone(&backend), finish.clone());
+        tokio::spawn(async move {
+            serve(backend.as_ref(), batch, &finish).await;
+            drop(flight);
+        });
+    }
+}
+
+async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
+    let asks: Vec<ClaimAsk> = batch.iter().map(|ask| ask.ask.clone()).collect();
+    if asks.is_empty() {
+        return;
+    }
+    match backend.claim(&asks).await {
+        Ok(claims) => {
+            let until = |due: Millis| Duration::from_millis(due.since(claims.now));
+            let next_in = claims.next_due.map(until);
+            for (ask, claimed) in batch.into_iter().zip(claims.given) {
+                let given = Given { claimed, next_in };
+                if let Err(Ok(unwanted)) = ask.reply.send(Ok(given)) {
+                    release(unwanted.claimed, finish);
+                }
+            }
+        }
+        Err(error) => {
+            for ask in batch {
+                drop(ask.reply.send(Err(error.clone())));
+            }
+        }
+    }
+}
+
+/// Undoes claims that nobody waits for.
+fn release(unwanted: Vec<Claimed>, finish: &Batcher) {
+    let undo = |claimed: Claimed| {
+        let (id, fence) = (claimed.leased.execution.id, claimed.leased.fence);
+        Command::from(Release { id, fence })
+    };
+    let commands: Vec<_> = unwanted.into_iter().map(undo).collect();
+    if !commands.is_empty() && finish.submit(commands).is_err() {
+        tracing::warn!("a claim that nobody waits for could not be released; its lease runs out");
+    }
+}
+
+impl Engine {
+    /// Takes work; waits up to `wait` until there is some.
+    ///
+    /// Waiting costs nothing: a commit that makes work claimable, or the time of a delayed
+    /// execution, wakes it.
+    pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        ask.validate()?;
+        let deadline = Instant::now() + wait;
+        loop {
+            let seen = self.backend.generation(Interest::Work);
+            let given = self.queues.claims.claim(ask.clone()).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !given.claimed.is_empty() || left.is_zero() {
+                return Ok(given.claimed);
+            }
+            let nap = left.min(self.poll).min(given.next_in.unwrap_or(Duration::MAX));
+            let news = self.backend.wait(Interest::Work, seen);
+            // Either way it is time to look again.
+            let _ = tokio::time::timeout(nap, news).await;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Duties: what the engine does by itself, in bounded ticks, in any number of processes.
+//!
+//! A tick asks the store what is due and sends the commands that check and do it. Every command
+//! looks at the row again under the store's lock, so two processes that find the same row due
+//! do it once. One loop serves all duties: interval, jitter, sooner when something is known to
+//! be due sooner, at once while there is more, back-off on errors, and shutdown.
+
+mod attempt_timeout;
+mod deadline;
+mod idempotency_expiry;
+mod lease_expiry;
+mod promotion;
+mod retention;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::backend::{Duty, WorkFilter};
+use ff_core::command::{Command, Outcome, Reply};
+use ff_core::{Backend, Millis, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::{Engine, Error};
+
+/// How a duty is done.
+#[derive(Clone, Copy, Debug)]
+pub struct DutyPlan {
+    /// What it is called.
+    pub name: &'static str,
+    /// Which; nothing for promotion, which is part of claiming.
+    pub duty: Option<Duty>,
+    /// Between two ticks, when nothing is known to be due sooner.
+    pub interval: Duration,
+    /// Checked in one tick at most.
+    pub batch: u32,
+    /// Whether an answer means that something was done.
+    did: fn(&Reply) -> bool,
+}
+
+/// What a tick did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Something was done.
+    pub processed: u32,
+    /// There was nothing to do after all: renewed, ended or done elsewhere meanwhile.
+    pub skipped: u32,
+    /// It failed; the log says which and why.
+    pub errors: u32,
+    /// The batch was full: there is probably more.
+    pub more: bool,
+    /// When the next one will be due, if that is known.
+    pub next: Option<Millis>,
+}
+
+impl DutyPlan {
+    /// Every duty.
+    pub const ALL: [Self; 6] = [
+        promotion::PLAN,
+        lease_expiry::PLAN,
+        attempt_timeout::PLAN,
+        deadline::PLAN,
+        idempotency_expiry::PLAN,
+        retention::PLAN,
+    ];
+
+    /// The plan of a duty.
+    pub fn of(duty: Duty) -> Self {
+        match duty {
+            Duty::LeaseExpiry => lease_expiry::PLAN,
+            Duty::AttemptTimeout => attempt_timeout::PLAN,
+            Duty::Deadline => deadline::PLAN,
+            Duty::IdempotencyExpiry => idempotency_expiry::PLAN,
+            Duty::Retention => retention::PLAN,
+        }
+    }
+
+    /// One bounded round over the work that `filter` selects.
+    pub async fn tick(
+        &self,
+        backend: &dyn Backend,
+        filter: &WorkFilter,
+    ) -> Result<Report, StoreError> {
+        let Some(duty) = self.duty else { return promotion::tick(backend).await };
+        let due = backend.due(duty, filter, self.batch).await?;
+        let found = u32::try_from(due.commands.len()).unwrap_or(u32::MAX);
+        let mut report = Report { more: found >= self.batch, next: due.next, ..Report::default() };
+        if found == 0 {
+            return Ok(report);
+        }
+        match backend.apply(due.commands.clone()).await {
+            Ok(outcomes) => self.count(&due.commands, outcomes, &mut report),
+            // One damaged row must not keep the others waiting: find it by going one by one.
+            Err(StoreError::Corruption { .. }) => {
+                for command in due.commands {
+                    match backend.apply(vec![command.clone()]).await {
+                        Ok(outcomes) => self.count(&[command], outcomes, &mut report),
+                        Err(error) => self.failed(&command, &error, &mut report),
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(report)
+    }
+
+    fn count(&self, commands: &[Command], outcomes: Vec<Outcome>, report: &mut Report) {
+        for (command, outcome) in commands.iter().zip(outcomes) {
+            match outcome {
+                Ok(reply) if (self.did)(&reply) => report.processed += 1,
+                Ok(_) => report.skipped += 1,
+                Err(rejection) => self.failed(command, &rejection, report),
+            }
+        }
+    }
+
+    fn failed(&self, command: &Command, error: &dyn std::fmt::Display, report: &mut Report) {
+        report.errors += 1;
+        tracing::error!(duty = self.name, ?command, %error, "a duty failed on one item");
+    }
+}
+
+impl Engine {
+    /// One round of a duty, for those who call duties themselves.
+    pub async fn scan_tick(&self, duty: Duty, filter: &WorkFilter) -> Result<Report, Error> {
+        Ok(DutyPlan::of(duty).tick(self.backend.as_ref(), filter).await?)
+    }
+
+    /// Moves delayed executions whose time has come to their queues.
+    pub async fn promote_delayed(&self) -> Result<Report, Error> {
+        Ok(promotion::PLAN.tick(self.backend.as_ref(), &WorkFilter::default()).await?)
+    }
+
+    /// Starts every duty in this process.
+    pub fn start_duties(&self, filter: &WorkFilter) -> Duties {
+        let (stop, stopped) = watch::channel(false);
+        let mut loops = JoinSet::new();
+        for plan in DutyPlan::ALL {
+            let (backend, filter) = (Arc::clone(&self.backend), filter.clone());
+            loops.spawn(repeat(plan, backend, filter, stopped.clone()));
+        }
+        Duties { stop, loops }
+    }
+}
+
+/// Running duties. Dropping it stops them where they are; [`Duties::stop`] lets ticks finish.
+pub struct Duties {
+    stop: watch::Sender<bool>,
+    loops: JoinSet<()>,
+}
+
+impl Duties {
+    /// Stops after the ticks under way.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while self.loops.join_next().await.is_some() {}
+    }
+}
+
+/// The longest pause after repeated errors.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+async fn repeat(
+    plan: DutyPlan,
+    backend: Arc<dyn Backend>,
+    filter: WorkFilter,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut failures = 0;
+    loop {
+        let pause = match plan.tick(backend.as_ref(), &filter).await {
+            Ok(report) => {
+                failures = 0;
+                pause_after(&plan, &report, backend.as_ref()).await
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::warn!(duty = plan.name, %error, failures, "a duty could not run");
+                plan.interval.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX)
+            }
+        };
+        let stop = stopped.wait_for(|stop| *stop);
+        if tokio::time::timeout(jittered(pause), stop).await.is_ok() {
+            return;
+        }
+    }
+}
+
+async fn pause_after(plan: &DutyPlan, report: &Report, backend: &dyn Backend) -> Duration {
+    if report.more && report.processed > 0 {
+        return Duration::ZERO;
+    }
+    let Some(next) = report.next else { return plan.interval };
+    let now = backend.now().await.unwrap_or(next);
+    plan.interval.min(Duration::from_millis(next.since(now)))
+}
+
+/// Spread by a tenth, so that processes started together do not tick together.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::random_range(0.9..=1.1))
+}

@@ -1,0 +1,16 @@
+//! Attempt timeout: an attempt that took too long fails, and may be retried.
+
+use std::time::Duration;
+
+use ff_core::backend::Duty;
+use ff_core::command::Reply;
+
+use super::DutyPlan;
+
+pub const PLAN: DutyPlan = DutyPlan {
+    name: "attempt_timeout",
+    duty: Some(Duty::AttemptTimeout),
+    interval: Duration::from_secs(1),
+    batch: 500,
+    did: |reply| matches!(reply, Reply::TimeOutAttempt(Some(_))),
+};

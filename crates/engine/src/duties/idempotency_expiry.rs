@@ -1,0 +1,16 @@
+//! Idempotency expiry: keys are forgotten when their window has passed.
+
+use std::time::Duration;
+
+use ff_core::backend::Duty;
+use ff_core::command::Reply;
+
+use super::DutyPlan;
+
+pub const PLAN: DutyPlan = DutyPlan {
+    name: "idempotency_expiry",
+    duty: Some(Duty::IdempotencyExpiry),
+    interval: Duration::from_secs(60),
+    batch: 500,
+    did: |reply| matches!(reply, Reply::ForgetKey(true)),
+};

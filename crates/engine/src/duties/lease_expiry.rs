@@ -1,0 +1,17 @@
+//! Lease expiry: work whose worker fell silent goes back to its queue.
+
+use std::time::Duration;
+
+use ff_core::backend::Duty;
+use ff_core::command::Reply;
+use ff_core::decide::lease_expiry::LeaseChecked;
+
+use super::DutyPlan;
+
+pub const PLAN: DutyPlan = DutyPlan {
+    name: "lease_expiry",
+    duty: Some(Duty::LeaseExpiry),
+    interval: Duration::from_secs(1),
+    batch: 500,
+    did: |reply| matches!(reply, Reply::ExpireLease(LeaseChecked::Expired(_))),
+};

@@ -1,0 +1,16 @@
+//! Retention: finished executions are removed when their time is up.
+
+use std::time::Duration;
+
+use ff_core::backend::Duty;
+use ff_core::command::Reply;
+
+use super::DutyPlan;
+
+pub const PLAN: DutyPlan = DutyPlan {
+    name: "retention",
+    duty: Some(Duty::Retention),
+    interval: Duration::from_secs(60),
+    batch: 500,
+    did: |reply| matches!(reply, Reply::Trim(true)),
+};

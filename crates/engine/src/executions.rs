@@ -1,0 +1,308 @@
+//! Creating, reading and steering executions.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ff_core::backend::Interest;
+use ff_core::decide::cancel::Cancel;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::{ChangePriority, PriorityChanged};
+use ff_core::decide::replay::Replay;
+use ff_core::decide::revoke::{Revoke, Revoked};
+use ff_core::decide::tags::{Edit, SetTags};
+use ff_core::decide::unhold::Unhold;
+use ff_core::event::{Cursor, FeedEvent, Filter};
+use ff_core::execution::{Ending, State, Tags};
+use ff_core::fold::{Blob, BlobRef, Key};
+use ff_core::limits::PAGE_MAX;
+use ff_core::query::{After, Count, Page, Query, Rows, Search};
+use ff_core::state::{PublicState, public_state};
+use ff_core::text::{Kind, LaneId, Namespace};
+use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot};
+use ff_core::{Execution, ExecutionId, Partition, Rejection};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::{Engine, Error};
+
+/// What a worker needs to run an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Context {
+    /// What to work on; nothing when it was created with none.
+    pub input: Option<Blob>,
+    /// What kind of work it is.
+    pub execution_kind: Kind,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// Everything that happened to an execution, as a person reads it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct History {
+    /// Where it stands.
+    pub snapshot: ExecutionSnapshot,
+    /// Its attempts, oldest first, the current one included.
+    pub attempts: Vec<AttemptLine>,
+    /// What happened, oldest first.
+    pub events: Vec<FeedEvent>,
+}
+
+impl Engine {
+    /// Creates an execution, or finds the one that this creation made before.
+    pub async fn create_execution(&self, create: Create) -> Result<Created, Error> {
+        self.execute(create).await
+    }
+
+    /// Creates many; each has its own answer.
+    pub async fn create_executions(
+        &self,
+        creates: Vec<Create>,
+    ) -> Result<Vec<Result<Created, Rejection>>, Error> {
+        self.execute_all(creates).await
+    }
+
+    /// Cancels an execution as an operator, whatever it is doing.
+    pub async fn cancel_execution(
+        &self,
+        id: ExecutionId,
+        reason: impl Into<String>,
+    ) -> Result<(), Error> {
+        self.execute(Cancel { id, reason: reason.into(), fence: None }).await
+    }
+
+    /// Has a finished execution run again.
+    pub async fn replay_execution(
+        &self,
+        id: ExecutionId,
+        reason: impl Into<String>,
+    ) -> Result<(), Error> {
+        self.execute(Replay { id, reason: reason.into() }).await
+    }
+
+    /// Takes a lease away.
+    pub async fn revoke_lease(&self, revoke: Revoke) -> Result<Revoked, Error> {
+        self.execute(revoke).await
+    }
+
+    /// Changes how urgent a waiting execution is.
+    pub async fn change_priority(
+        &self,
+        id: ExecutionId,
+        priority: i32,
+    ) -> Result<PriorityChanged, Error> {
+        self.execute(ChangePriority { id, priority }).await
+    }
+
+    /// Keeps a waiting execution from being claimed.
+    pub async fn hold_execution(
+        &self,
+        id: ExecutionId,
+        reason: impl Into<String>,
+    ) -> Result<(), Error> {
+        self.execute(Hold { id, reason: reason.into() }).await
+    }
+
+    /// Lets a held execution be claimed again.
+    pub async fn unhold_execution(&self, id: ExecutionId) -> Result<(), Error> {
+        self.execute(Unhold { id }).await
+    }
+
+    /// Sets one tag.
+    pub async fn set_execution_tag(
+        &self,
+        id: ExecutionId,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Result<(), Error> {
+        let set = Tags::from([(key.into(), value.into())]);
+        self.set_execution_tags(id, Edit { set, remove: BTreeSet::new() }).await.map(drop)
+    }
+
+    /// Sets and removes tags; answers how many there are now.
+    pub async fn set_execution_tags(&self, id: ExecutionId, edit: Edit) -> Result<usize, Error> {
+        self.execute(SetTags { id, edit }).await
+    }
+
+    /// The execution itself, if it exists.
+    pub async fn find_execution(&self, id: ExecutionId) -> Result<Option<Execution>, Error> {
+        let mut have = self.backend.get(&[Key::Execution(id)]).await?;
+        Ok(have.executions.remove(&id).flatten())
+    }
+
+    async fn existing(&self, id: ExecutionId) -> Result<Execution, Error> {
+        let found = self.find_execution(id).await?;
+        found.ok_or_else(|| Rejection::execution_not_found(id).into())
+    }
+
+    /// Everything a person wants to see of it.
+    pub async fn describe_execution(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<ExecutionSnapshot>, Error> {
+        let now = self.backend.now().await?;
+        let found = self.find_execution(id).await?;
+        Ok(found.map(|x| ExecutionSnapshot::of(&x, now)))
+    }
+
+    /// Its state vector.
+    pub async fn read_execution_info(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<ExecutionInfo>, Error> {
+        let now = self.backend.now().await?;
+        Ok(self.find_execution(id).await?.map(|x| ExecutionInfo::of(&x, now)))
+    }
+
+    /// The one word for where it stands.
+    pub async fn read_execution_state(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<PublicState>, Error> {
+        let now = self.backend.now().await?;
+        Ok(self.find_execution(id).await?.map(|x| public_state(&x, now)))
+    }
+
+    /// What a worker needs to run it.
+    pub async fn read_execution_context(&self, id: ExecutionId) -> Result<Context, Error> {
+        let x = self.existing(id).await?;
+        let input = self.backend.blobs(&[BlobRef::Input(id)]).await?.pop();
+        Ok(Context { input, execution_kind: x.spec.kind.clone(), tags: x.tags })
+    }
+
+    /// The index of the attempt under way, or of the last one.
+    pub async fn read_current_attempt_index(&self, id: ExecutionId) -> Result<u32, Error> {
+        Ok(self.existing(id).await?.counts.attempts.saturating_sub(1))
+    }
+
+    /// Attempts so far.
+    pub async fn read_total_attempt_count(&self, id: ExecutionId) -> Result<u32, Error> {
+        Ok(self.existing(id).await?.counts.attempts)
+    }
+
+    /// Its result; nothing unless it succeeded with one.
+    pub async fn get_execution_result(&self, id: ExecutionId) -> Result<Option<Blob>, Error> {
+        let Some(x) = self.find_execution(id).await? else { return Ok(None) };
+        let State::Terminal(terminal) = &x.state else { return Ok(None) };
+        let (Ending::Success { result: true }, Some(attempt)) =
+            (&terminal.ending, &terminal.attempt)
+        else {
+            return Ok(None);
+        };
+        Ok(self.backend.blobs(&[BlobRef::Result(id, attempt.index)]).await?.pop())
+    }
+
+    /// Its namespace.
+    pub async fn get_execution_namespace(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<Namespace>, Error> {
+        Ok(self.find_execution(id).await?.map(|x| x.spec.namespace.clone()))
+    }
+
+    /// The value of one of its tags.
+    pub async fn get_execution_tag(
+        &self,
+        id: ExecutionId,
+        key: &str,
+    ) -> Result<Option<String>, Error> {
+        Ok(self.find_execution(id).await?.and_then(|x| x.tags.get(key).cloned()))
+    }
+
+    /// Everything that happened to it.
+    pub async fn history(&self, id: ExecutionId) -> Result<Option<History>, Error> {
+        let now = self.backend.now().await?;
+        let Some(x) = self.find_execution(id).await? else { return Ok(None) };
+        let mut attempts: Vec<AttemptLine> = match self.rows(&Query::Attempts(id)).await? {
+            Rows::Attempts(over) => over.into_iter().map(AttemptLine::from).collect(),
+            other => unreachable!("attempts were asked for, not {other:?}"),
+        };
+        attempts.extend(AttemptLine::current(&x));
+        let filter = Filter { execution: Some(id), ..Filter::default() };
+        let events = self.backend.events(&Cursor::Start, &filter, PAGE_MAX).await?.events;
+        Ok(Some(History { snapshot: ExecutionSnapshot::of(&x, now), attempts, events }))
+    }
+
+    /// Waits until it has ended, up to `wait`; the state it is in then.
+    pub async fn await_execution(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<PublicState, Error> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let seen = self.backend.generation(Interest::Events);
+            let now = self.backend.now().await?;
+            let state = public_state(&self.existing(id).await?, now);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if state.is_terminal() || left.is_zero() {
+                return Ok(state);
+            }
+            let news = self.backend.wait(Interest::Events, seen);
+            // Either way it is time to look again.
+            let _ = tokio::time::timeout(left.min(self.poll), news).await;
+        }
+    }
+
+    async fn rows(&self, query: &Query) -> Result<Rows, Error> {
+        Ok(self.backend.list(query, &Page::first(PAGE_MAX)).await?.rows)
+    }
+
+    /// Ids in one partition, ascending, after `after`; and where the next page begins.
+    pub async fn list_executions(
+        &self,
+        partition: Partition,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<(Vec<ExecutionId>, Option<ExecutionId>), Error> {
+        let page = Page { after: after.map(After::Id), limit };
+        let listing = self.backend.list(&Query::Partition(partition), &page).await?;
+        match (listing.rows, listing.next) {
+            (Rows::Ids(ids), Some(After::Id(next))) => Ok((ids, Some(next))),
+            (Rows::Ids(ids), _) => Ok((ids, None)),
+            (other, _) => unreachable!("ids were asked for, not {other:?}"),
+        }
+    }
+
+    /// Executions over all partitions, newest first; and where the next page begins.
+    pub async fn search_executions(
+        &self,
+        search: Search,
+        page: &Page,
+    ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
+        let now = self.backend.now().await?;
+        let listing = self.backend.list(&Query::Executions(Box::new(search)), page).await?;
+        match listing.rows {
+            Rows::Executions(found) => {
+                let found = found.iter().map(|x| ExecutionSnapshot::of(x, now)).collect();
+                Ok((found, listing.next))
+            }
+            other => unreachable!("executions were asked for, not {other:?}"),
+        }
+    }
+
+    /// How many executions are in each lane and state.
+    pub async fn count_executions(&self) -> Result<Vec<Count>, Error> {
+        match self.rows(&Query::Counts).await? {
+            Rows::Counts(counts) => Ok(counts),
+            other => unreachable!("counts were asked for, not {other:?}"),
+        }
+    }
+
+    /// Lanes in lexical order after `after`; and where the next page begins.
+    pub async fn list_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: u32,
+    ) -> Result<(Vec<LaneId>, Option<LaneId>), Error> {
+        let page = Page { after: after.map(|lane| After::Name(lane.into())), limit };
+        let listing = self.backend.list(&Query::Lanes, &page).await?;
+        match listing.rows {
+            Rows::Lanes(lanes) => {
+                let next = listing.next.and_then(|_| lanes.last().cloned());
+                Ok((lanes, next))
+            }
+            other => unreachable!("lanes were asked for, not {other:?}"),
+        }
+    }
+}

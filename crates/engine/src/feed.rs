@@ -1,0 +1,102 @@
+//! Following the event feed: with a cursor of one's own, or as a consumer whose place is kept.
+
+use std::time::Duration;
+
+use ff_core::backend::Interest;
+use ff_core::decide::consumer::SaveCursor;
+use ff_core::decide::drop_consumer::DropConsumer;
+use ff_core::event::{Cursor, Filter};
+use ff_core::fold::Key;
+use ff_core::query::{Page, Query, Rows};
+use ff_core::text::ConsumerName;
+use ff_core::{EventPage, WorkingSet};
+use tokio::time::Instant;
+
+use crate::{Engine, Error};
+
+impl Engine {
+    /// Events after `from`; waits up to `wait` until there are some.
+    pub async fn read_events(
+        &self,
+        from: &Cursor,
+        filter: &Filter,
+        limit: u32,
+        wait: Duration,
+    ) -> Result<EventPage, Error> {
+        let deadline = Instant::now() + wait;
+        let mut from = from.clone();
+        loop {
+            let seen = self.backend.generation(Interest::Events);
+            let page = self.backend.events(&from, filter, limit).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !page.events.is_empty() || left.is_zero() {
+                return Ok(page);
+            }
+            from = page.next;
+            let news = self.backend.wait(Interest::Events, seen);
+            // Either way it is time to look again.
+            let _ = tokio::time::timeout(left.min(self.poll), news).await;
+        }
+    }
+
+    /// The newest place in the feed: what happens from now on.
+    pub async fn feed_tail(&self) -> Result<Cursor, Error> {
+        Ok(self.backend.tail().await?)
+    }
+
+    /// A consumer whose place the store keeps. A new one begins at `Cursor::Start`.
+    pub async fn consumer(&self, name: ConsumerName) -> Result<Consumer, Error> {
+        let key = Key::Consumer(name.clone());
+        let WorkingSet { mut consumers, .. } = self.backend.get(&[key]).await?;
+        let at = match consumers.remove(&name).flatten() {
+            Some(known) => known.cursor,
+            None => {
+                let cursor = Cursor::Start;
+                self.execute(SaveCursor { consumer: name.clone(), cursor }).await?;
+                Cursor::Start
+            }
+        };
+        Ok(Consumer { engine: self.clone(), name, at })
+    }
+
+    /// The names of all consumers.
+    pub async fn list_consumers(&self) -> Result<Vec<ConsumerName>, Error> {
+        let listing = self.backend.list(&Query::Consumers, &Page::first(1_000)).await?;
+        match listing.rows {
+            Rows::Consumers(names) => Ok(names),
+            other => unreachable!("consumers were asked for, not {other:?}"),
+        }
+    }
+
+    /// Forgets a consumer; retention no longer waits for it.
+    pub async fn drop_consumer(&self, consumer: ConsumerName) -> Result<(), Error> {
+        self.execute(DropConsumer { consumer }).await
+    }
+}
+
+/// A reader of the feed whose place survives it. Everything is delivered at least once.
+pub struct Consumer {
+    engine: Engine,
+    name: ConsumerName,
+    at: Cursor,
+}
+
+impl Consumer {
+    /// What happened after the last acknowledged place; waits up to `wait`.
+    pub async fn next(
+        &self,
+        filter: &Filter,
+        limit: u32,
+        wait: Duration,
+    ) -> Result<EventPage, Error> {
+        self.engine.read_events(&self.at, filter, limit, wait).await
+    }
+
+    /// Everything up to `cursor` is dealt with, for good.
+    pub async fn acknowledge(&mut self, cursor: &Cursor) -> Result<(), Error> {
+        let save = SaveCursor { consumer: self.name.clone(), cursor: cursor.clone() };
+        self.engine.execute(save).await?;
+        self.at = cursor.clone();
+        Ok(())
+    }
+}
