@@ -17,11 +17,7 @@ pub fn audit(tables: &Tables, now: Millis) {
     for x in tables.executions.values() {
         timers.extend(index::timers(x));
         tags.extend(index::tags(x));
-        assert!(
-            tables.queues.contains(&Queue::of(x)),
-            "the queue of {} is registered",
-            x.id
-        );
+        assert!(tables.queues.contains(&Queue::of(x)), "the queue of {} is registered", x.id);
         if let Some(place) = index::place(x) {
             places += 1;
             let delay = place.from.map(|due| Timer {
@@ -33,42 +29,17 @@ pub fn audit(tables: &Tables, now: Millis) {
             let waits = delay.is_some_and(|timer| tables.timers.contains(&timer));
             let ready = tables.ready.contains(&place.ready);
             assert!(waits != ready, "{} stands in one of ready and timers", x.id);
-            assert!(
-                ready || place.from > Some(Millis::ZERO),
-                "{} is claimable",
-                x.id
-            );
+            assert!(ready || place.from > Some(Millis::ZERO), "{} is claimable", x.id);
         }
         let active = matches!(x.state, State::Active(_));
-        assert_eq!(
-            x.epoch % 2 == 1,
-            active,
-            "{}: an odd epoch is a lease",
-            x.id
-        );
-        assert!(
-            x.updated_at >= x.spec.created_at && x.version > 0,
-            "{}",
-            x.id
-        );
+        assert_eq!(x.epoch % 2 == 1, active, "{}: an odd epoch is a lease", x.id);
+        assert!(x.updated_at >= x.spec.created_at && x.version > 0, "{}", x.id);
         check_endings(tables, x);
     }
-    let delays: Vec<_> = tables
-        .timers
-        .iter()
-        .filter(|t| t.kind == TimerKind::Delay)
-        .collect();
-    assert_eq!(
-        tables.ready.len() + delays.len(),
-        places,
-        "no place is left over at {now}"
-    );
-    let others: BTreeSet<Timer> = tables
-        .timers
-        .iter()
-        .filter(|t| t.kind != TimerKind::Delay)
-        .copied()
-        .collect();
+    let delays: Vec<_> = tables.timers.iter().filter(|t| t.kind == TimerKind::Delay).collect();
+    assert_eq!(tables.ready.len() + delays.len(), places, "no place is left over at {now}");
+    let others: BTreeSet<Timer> =
+        tables.timers.iter().filter(|t| t.kind != TimerKind::Delay).copied().collect();
     assert_eq!(others, timers, "timers follow from executions");
     assert_eq!(tables.tags, tags, "tags follow from executions");
     for owner in tables
@@ -78,19 +49,13 @@ pub fn audit(tables: &Tables, now: Millis) {
         .chain(tables.blobs.keys().map(|at| at.execution()))
         .chain(tables.events.values().map(|event| event.execution))
     {
-        assert!(
-            tables.executions.contains_key(&owner),
-            "{owner} is gone but owns rows"
-        );
+        assert!(tables.executions.contains_key(&owner), "{owner} is gone but owns rows");
     }
 }
 
 /// Every ending is one completion event; a replay takes one back.
 fn check_endings(tables: &Tables, x: &ff_core::Execution) {
-    let own = tables
-        .events
-        .values()
-        .filter(|event| event.execution == x.id);
+    let own = tables.events.values().filter(|event| event.execution == x.id);
     let (mut ended, mut replayed) = (0, 0);
     for event in own {
         match event.kind {
@@ -106,18 +71,8 @@ fn check_endings(tables: &Tables, x: &ff_core::Execution) {
         }
     }
     let terminal = usize::from(matches!(x.state, State::Terminal(_)));
-    assert_eq!(
-        ended,
-        replayed + terminal,
-        "{}: one completion event per ending",
-        x.id
-    );
-    assert_eq!(
-        replayed,
-        usize::try_from(x.counts.replays).expect("a small count"),
-        "{}",
-        x.id
-    );
+    assert_eq!(ended, replayed + terminal, "{}: one completion event per ending", x.id);
+    assert_eq!(replayed, usize::try_from(x.counts.replays).expect("a small count"), "{}", x.id);
     let current = match &x.state {
         State::Active(_) => 1,
         State::Terminal(terminal) => usize::from(terminal.attempt.is_some()),
@@ -127,10 +82,5 @@ fn check_endings(tables: &Tables, x: &ff_core::Execution) {
     };
     let over = tables.attempts.keys().filter(|(id, _)| *id == x.id).count();
     let total = usize::try_from(x.counts.attempts).expect("a small count");
-    assert_eq!(
-        over + current,
-        total,
-        "{}: every attempt is kept once",
-        x.id
-    );
+    assert_eq!(over + current, total, "{}: every attempt is kept once", x.id);
 }

@@ -7,6 +7,8 @@
 pub mod audit;
 pub mod cases;
 pub mod dial;
+pub mod faults;
+pub mod history;
 pub mod model;
 pub mod world;
 

@@ -70,12 +70,7 @@ where
     for echo in [false, true] {
         let clock = Arc::new(Dial::default());
         let store = open(Arc::clone(&clock));
-        let world = Arc::new(World {
-            store,
-            clock,
-            echo,
-            next: AtomicU64::new(1),
-        });
+        let world = Arc::new(World { store, clock, echo, next: AtomicU64::new(1) });
         case(Arc::clone(&world)).await;
         audit::audit(&(world.store.dump)(), world.now());
     }
@@ -84,12 +79,7 @@ where
 impl World {
     /// A store on a dial, outside the suite.
     pub fn new(store: Store, clock: Arc<Dial>) -> Self {
-        Self {
-            store,
-            clock,
-            echo: false,
-            next: AtomicU64::new(1),
-        }
+        Self { store, clock, echo: false, next: AtomicU64::new(1) }
     }
 
     /// The time.
@@ -142,11 +132,7 @@ impl World {
     /// Creates an execution with a policy document.
     pub async fn create_with(&self, policy: Value) -> ExecutionId {
         let policy = Policy::parse(&policy).expect("the policy is valid");
-        self.create(Create {
-            policy,
-            ..self.draft()
-        })
-        .await
+        self.create(Create { policy, ..self.draft() }).await
     }
 
     /// Sends a command, checked as a caller's would be; echoes it in the second run.
@@ -164,11 +150,7 @@ impl World {
             let second = self.send_once(command.clone()).await;
             check_echo(&command, &first, &second);
             let after = self.target(&command).await;
-            assert_eq!(
-                settled(&command, before),
-                settled(&command, after),
-                "echo of {command:?}"
-            );
+            assert_eq!(settled(&command, before), settled(&command, after), "echo of {command:?}");
         }
         first
     }
@@ -180,11 +162,7 @@ impl World {
 
     /// Sends a batch, unchecked and without an echo.
     pub async fn batch(&self, batch: Vec<Command>) -> Vec<Outcome> {
-        self.store
-            .backend
-            .apply(batch)
-            .await
-            .expect("the store works")
+        self.store.backend.apply(batch).await.expect("the store works")
     }
 
     async fn target(&self, command: &Command) -> Option<Execution> {
@@ -214,27 +192,16 @@ impl World {
         if self.echo && !first.is_empty() {
             let again = self.claim_once(&ask).await;
             let ids = |all: &[Claimed]| -> BTreeSet<(ExecutionId, u64)> {
-                all.iter()
-                    .map(|c| (c.leased.execution.id, c.leased.fence.lease_epoch))
-                    .collect()
+                all.iter().map(|c| (c.leased.execution.id, c.leased.fence.lease_epoch)).collect()
             };
-            assert_eq!(
-                ids(&first),
-                ids(&again),
-                "a repeated claim finds its work again"
-            );
+            assert_eq!(ids(&first), ids(&again), "a repeated claim finds its work again");
         }
         first
     }
 
     async fn claim_once(&self, ask: &ClaimAsk) -> Vec<Claimed> {
         let asks = std::slice::from_ref(ask);
-        let mut claims = self
-            .store
-            .backend
-            .claim(asks)
-            .await
-            .expect("the store works");
+        let mut claims = self.store.backend.claim(asks).await.expect("the store works");
         claims.given.pop().expect("one answer for one ask")
     }
 
@@ -245,10 +212,7 @@ impl World {
 
     /// Claims exactly this execution from lane `default`; it must be next.
     pub async fn take(&self, id: ExecutionId) -> Claimed {
-        let claimed = self
-            .claim_one()
-            .await
-            .unwrap_or_else(|| panic!("{id} is not claimable"));
+        let claimed = self.claim_one().await.unwrap_or_else(|| panic!("{id} is not claimable"));
         assert_eq!(claimed.leased.execution.id, id, "another one was next");
         claimed
     }
@@ -262,13 +226,7 @@ impl World {
     /// Completes with `result`.
     pub async fn complete(&self, id: ExecutionId, fence: Fence) -> Result<(), Rejection> {
         let result = Some(Bytes::from_static(b"out"));
-        self.run(Complete {
-            id,
-            fence,
-            result,
-            encoding: None,
-        })
-        .await
+        self.run(Complete { id, fence, result, encoding: None }).await
     }
 
     /// Fails, transiently, with category `oops`.
@@ -285,24 +243,13 @@ impl World {
 
     /// Renews for the usual time.
     pub async fn renew(&self, id: ExecutionId, fence: Fence) -> Result<Millis, Rejection> {
-        let renewed = self
-            .run(Renew {
-                id,
-                fence,
-                lease_ttl_ms: TTL_MS,
-            })
-            .await?;
+        let renewed = self.run(Renew { id, fence, lease_ttl_ms: TTL_MS }).await?;
         Ok(renewed.lease_until)
     }
 
     /// Cancels as an operator.
     pub async fn cancel(&self, id: ExecutionId) -> Result<(), Rejection> {
-        self.run(Cancel {
-            id,
-            reason: "changed my mind".to_owned(),
-            fence: None,
-        })
-        .await
+        self.run(Cancel { id, reason: "changed my mind".to_owned(), fence: None }).await
     }
 
     /// Does what a duty has to do now; the answers.
@@ -312,12 +259,7 @@ impl World {
 
     /// Does what a duty has to do now for some of the work.
     pub async fn tick_for(&self, duty: Duty, filter: &WorkFilter) -> Vec<Outcome> {
-        let due = self
-            .store
-            .backend
-            .due(duty, filter, 1_000)
-            .await
-            .expect("the store works");
+        let due = self.store.backend.due(duty, filter, 1_000).await.expect("the store works");
         let mut outcomes = Vec::new();
         for command in due.commands {
             outcomes.push(self.send(command).await);
@@ -334,20 +276,13 @@ impl World {
 
     /// The execution, if it exists.
     pub async fn find(&self, id: ExecutionId) -> Option<Execution> {
-        let have = self
-            .store
-            .backend
-            .get(&[Key::Execution(id)])
-            .await
-            .expect("the store works");
+        let have = self.store.backend.get(&[Key::Execution(id)]).await.expect("the store works");
         have.executions.get(&id).cloned().flatten()
     }
 
     /// The execution, which must exist.
     pub async fn get(&self, id: ExecutionId) -> Execution {
-        self.find(id)
-            .await
-            .unwrap_or_else(|| panic!("{id} is gone"))
+        self.find(id).await.unwrap_or_else(|| panic!("{id} is gone"))
     }
 
     /// Its public state.
@@ -362,29 +297,15 @@ impl World {
 
     /// What happened to it, in order.
     pub async fn events(&self, id: ExecutionId) -> Vec<Event> {
-        let filter = Filter {
-            execution: Some(id),
-            ..Filter::default()
-        };
-        let page = self
-            .store
-            .backend
-            .events(&Cursor::Start, &filter, 1_000)
-            .await;
-        page.expect("the store works")
-            .events
-            .into_iter()
-            .map(|event| event.event)
-            .collect()
+        let filter = Filter { execution: Some(id), ..Filter::default() };
+        let page = self.store.backend.events(&Cursor::Start, &filter, 1_000).await;
+        page.expect("the store works").events.into_iter().map(|event| event.event).collect()
     }
 
     /// The names of what happened to it, in order.
     pub async fn event_names(&self, id: ExecutionId) -> Vec<&'static str> {
         let events = self.events(id).await;
-        events
-            .into_iter()
-            .map(|event| event.kind.name().as_str())
-            .collect()
+        events.into_iter().map(|event| event.kind.name().as_str()).collect()
     }
 
     /// Its attempts that are over and no longer on the execution.
@@ -403,12 +324,7 @@ impl World {
 
     /// Bytes, if they exist.
     pub async fn blob(&self, at: BlobRef) -> Option<Bytes> {
-        let mut found = self
-            .store
-            .backend
-            .blobs(&[at])
-            .await
-            .expect("the store works");
+        let mut found = self.store.backend.blobs(&[at]).await.expect("the store works");
         found.pop().map(|blob| blob.bytes)
     }
 }
@@ -441,31 +357,18 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
     let expected = match first {
         Err(_) => first.clone(),
         Ok(reply) => match reply {
-            Reply::Create(created) => Ok(Reply::Create(Created::Duplicate {
-                execution_id: created.execution_id(),
-            })),
-            Reply::ChangePriority(PriorityChanged { to, .. }) => {
-                Ok(Reply::ChangePriority(PriorityChanged {
-                    from: *to,
-                    to: *to,
-                }))
+            Reply::Create(created) => {
+                Ok(Reply::Create(Created::Duplicate { execution_id: created.execution_id() }))
             }
-            Reply::Revoke(Revoked::Revoked {
-                lost: Lost::Requeued,
-                ..
-            }) => {
+            Reply::ChangePriority(PriorityChanged { to, .. }) => {
+                Ok(Reply::ChangePriority(PriorityChanged { from: *to, to: *to }))
+            }
+            Reply::Revoke(Revoked::Revoked { lost: Lost::Requeued, .. }) => {
                 let how = ff_core::execution::LeaseEnd::Revoked;
                 Ok(Reply::Revoke(Revoked::AlreadySatisfied { how }))
             }
-            Reply::Revoke(Revoked::Revoked {
-                lost: Lost::ReclaimsExhausted,
-                ..
-            }) => {
-                assert_eq!(
-                    code(second.clone()),
-                    Code::ExecutionNotActive,
-                    "{command:?}"
-                );
+            Reply::Revoke(Revoked::Revoked { lost: Lost::ReclaimsExhausted, .. }) => {
+                assert_eq!(code(second.clone()), Code::ExecutionNotActive, "{command:?}");
                 return;
             }
             Reply::DropConsumer(()) => {
@@ -502,11 +405,5 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
 /// What of an execution must not change when `command` is sent again.
 fn settled(command: &Command, x: Option<Execution>) -> Option<Execution> {
     let counts_again = matches!(command, Command::ReportProgress(_));
-    x.map(|x| {
-        if counts_again {
-            Execution { version: 0, ..x }
-        } else {
-            x
-        }
-    })
+    x.map(|x| if counts_again { Execution { version: 0, ..x } } else { x })
 }

@@ -40,11 +40,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bench",
         summary: "the benchmarks, optimised; arguments go to the harness",
-        run: |args| {
-            Step::cargo("run --release --package ff-bench --")
-                .args(args)
-                .run()
-        },
+        run: |args| Step::cargo("run --release --package ff-bench --").args(args).run(),
     },
     Command {
         name: "dev",
@@ -94,18 +90,8 @@ fn check() -> Outcome {
         Step::cargo("clippy --workspace --all-targets -- -D warnings"),
     ];
     let optional = [
-        (
-            Step::cargo("deny --version"),
-            Step::cargo("deny check"),
-            "cargo-deny",
-            "cargo-deny",
-        ),
-        (
-            Step::program("typos --version"),
-            Step::program("typos"),
-            "typos",
-            "typos-cli",
-        ),
+        (Step::cargo("deny --version"), Step::cargo("deny check"), "cargo-deny", "cargo-deny"),
+        (Step::program("typos --version"), Step::program("typos"), "typos", "typos-cli"),
     ];
     for (probe, step, tool, package) in optional {
         if probe.succeeds_quietly() {
@@ -120,7 +106,5 @@ fn check() -> Outcome {
 /// The test that compares the documents with the code also rewrites them when it is told to, so
 /// the two can never disagree about what "up to date" means.
 fn generate() -> Outcome {
-    Step::cargo("test -p ff-core --test generated")
-        .env("UPDATE_EXPECT", "1")
-        .run()
+    Step::cargo("test -p ff-core --test generated").env("UPDATE_EXPECT", "1").run()
 }

@@ -13,9 +13,7 @@ pub struct Failed(Vec<String>);
 
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|line| writeln!(out, "failed: {line}"))
+        self.0.iter().try_for_each(|line| writeln!(out, "failed: {line}"))
     }
 }
 
@@ -41,10 +39,7 @@ impl Step {
     fn new(program: &str, shown: &str) -> Self {
         let mut command = Command::new(program);
         command.current_dir(workspace_root());
-        Self {
-            command,
-            line: shown.into(),
-        }
+        Self { command, line: shown.into() }
     }
 
     /// Arguments without spaces in them, as one would type them.
@@ -66,11 +61,7 @@ impl Step {
 
     fn arg(mut self, arg: &str) -> Self {
         self.command.arg(arg);
-        let quote = if arg.is_empty() || arg.contains(char::is_whitespace) {
-            "'"
-        } else {
-            ""
-        };
+        let quote = if arg.is_empty() || arg.contains(char::is_whitespace) { "'" } else { "" };
         self.line.extend([" ", quote, arg, quote]);
         self
     }
@@ -102,11 +93,7 @@ pub fn run_all(steps: impl IntoIterator<Item = Step>) -> Outcome {
         .filter_map(|step| step.run().err())
         .flat_map(|Failed(lines)| lines)
         .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failed(failed))
-    }
+    if failed.is_empty() { Ok(()) } else { Err(Failed(failed)) }
 }
 
 /// Asked of the cargo that runs us, not of the one that compiled us: two checkouts that share a

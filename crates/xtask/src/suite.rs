@@ -47,10 +47,7 @@ pub fn test(args: &[String]) -> Outcome {
 
 /// The checks that are quick enough to run after every save.
 pub fn quick() -> Outcome {
-    process::run_all([
-        Step::cargo("fmt --all --check"),
-        Step::cargo("test -p ff-core -p xtask"),
-    ])
+    process::run_all([Step::cargo("fmt --all --check"), Step::cargo("test -p ff-core -p xtask")])
 }
 
 /// The arguments of `test`, with the packages apart: the compile step needs them too, and would
@@ -63,10 +60,7 @@ struct Selection {
 
 impl Selection {
     fn from_args(args: &[String]) -> Self {
-        let mut selection = Self {
-            packages: Vec::new(),
-            rest: Vec::new(),
-        };
+        let mut selection = Self { packages: Vec::new(), rest: Vec::new() };
         let mut args = args.iter().cloned();
         while let Some(arg) = args.next() {
             if arg == "--" {
@@ -103,12 +97,6 @@ mod tests {
     #[test]
     fn what_follows_two_dashes_is_never_a_package() {
         let selection = Selection::from_args(&words("-- -p x"));
-        assert_eq!(
-            selection,
-            Selection {
-                packages: vec![],
-                rest: words("-- -p x")
-            }
-        );
+        assert_eq!(selection, Selection { packages: vec![], rest: words("-- -p x") });
     }
 }

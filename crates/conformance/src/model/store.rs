@@ -14,7 +14,7 @@ use ff_core::text::{ConsumerName, IdempotencyKey, LaneId, Namespace};
 use ff_core::time::Millis;
 
 /// Everything stored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
     /// Executions, with their leases.
     pub executions: BTreeMap<ExecutionId, Execution>,
@@ -36,7 +36,8 @@ pub struct Tables {
     pub tags: BTreeSet<TagRow>,
     /// The feed.
     pub events: BTreeMap<u64, Event>,
-    last_seq: u64,
+    /// The number of the newest event ever appended.
+    pub last_seq: u64,
 }
 
 impl Tables {

@@ -1,6 +1,7 @@
 //! Who may act: the holder, with its fence, until its lease ends. Everybody else learns why not.
 
 use ff_core::Code;
+use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::error::Rejection;
 use ff_core::execution::Fence;
 use ff_core::policy::FailureClass;
@@ -12,7 +13,6 @@ use crate::commands::{
 };
 use crate::samples::{policy, samples};
 use crate::world::{LEASE_TTL_MS, Life};
-use ff_core::decide::lease_expiry::ExpireLease;
 
 fn active() -> Life {
     let mut life = Life::under(&policy());

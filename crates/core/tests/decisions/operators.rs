@@ -2,10 +2,12 @@
 
 use ff_core::Code;
 use ff_core::decide::Lost;
+use ff_core::decide::create::Create;
+use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::{ChangePriority, PriorityChanged};
 use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::unhold::Unhold;
-use ff_core::event::{EventKind, EventName};
+use ff_core::event::{Cursor, EventKind, EventName};
 use ff_core::execution::{Fence, LeaseEnd};
 use ff_core::limits::TAGS_MAX;
 use ff_core::policy::FailureClass;
@@ -17,9 +19,6 @@ use crate::commands::{
 };
 use crate::samples::{BACKOFF_MS, policy, samples};
 use crate::world::{LEASE_TTL_MS, Life, create, tags, worker};
-use ff_core::decide::create::Create;
-use ff_core::decide::lease_expiry::ExpireLease;
-use ff_core::event::Cursor;
 
 fn active() -> Life {
     let mut life = Life::under(&policy());

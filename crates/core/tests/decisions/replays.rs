@@ -1,5 +1,6 @@
 //! Replaying: a finished execution runs again, counts from zero, and keeps its history.
 
+use ff_core::Code;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::Create;
 use ff_core::decide::deadline::ExpireExecution;
@@ -10,7 +11,6 @@ use ff_core::fold::BlobRef;
 use ff_core::policy::FailureClass;
 use ff_core::state::{AttemptState, Phase, PublicState, TerminalOutcome};
 use ff_core::view::ExecutionSnapshot;
-use ff_core::{Code, Policy};
 use serde_json::json;
 
 use crate::commands::{cancel, complete, fail, hold, progress, release, replay};
@@ -172,7 +172,6 @@ fn a_replayed_execution_ends_again_with_a_completion_of_its_own() {
     life.tell(replay(life.id));
     life.claim();
     life.tell(complete(life.id, life.fence));
-    use EventName::{Completion, Replayed};
-    assert_eq!(life.told(), [Completion, Replayed, Completion]);
-    assert!(Policy::parse(&policy()).is_ok());
+    let expected = [EventName::Completion, EventName::Replayed, EventName::Completion];
+    assert_eq!(life.told(), expected);
 }

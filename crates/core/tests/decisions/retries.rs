@@ -81,8 +81,8 @@ fn every_retry_is_counted_until_none_is_left() {
     assert_eq!(retries, [1, 2, 2]);
     assert_eq!(life.states().0, PublicState::Failed);
     assert_eq!(life.x().counts.attempts, 3);
-    use EventName::{AttemptFailed, Completion};
-    assert_eq!(life.told(), [AttemptFailed, AttemptFailed, Completion]);
+    let expected = [EventName::AttemptFailed, EventName::AttemptFailed, EventName::Completion];
+    assert_eq!(life.told(), expected);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn rows(x: &Execution) -> Vec<String> {
         None => {}
         Some(Place { from: None, .. }) => rows.push("claimable".to_owned()),
         Some(Place { from: Some(from), .. }) => {
-            rows.push(format!("claimable from {}", from.since(DAWN)))
+            rows.push(format!("claimable from {}", from.since(DAWN)));
         }
     }
     for timer in index::timers(x) {
@@ -222,11 +222,8 @@ fn removing_an_execution_takes_what_the_same_batch_had_written_for_it() {
     assert_eq!(set.timers.insert, []);
 }
 
-/// The tags of an execution after `set` was written over `table`: removals come before all else.
+/// The tags of an execution after `set` was written over `table`.
 fn tag_table(mut table: BTreeMap<String, String>, set: &WriteSet) -> BTreeMap<String, String> {
-    if !set.removed.is_empty() {
-        table.clear();
-    }
     for row in &set.tags.remove {
         table.remove(&row.key);
     }

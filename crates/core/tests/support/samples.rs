@@ -22,6 +22,8 @@ use crate::commands::{
 };
 use crate::world::{DAWN, LEASE_TTL_MS, Life, create, key};
 
+/// What a worker worked before something happens.
+const MOMENT_MS: u64 = 10;
 /// Before a retry.
 pub const BACKOFF_MS: u64 = 100;
 /// What one attempt may run.
@@ -33,6 +35,8 @@ pub const RETENTION_MS: u64 = 100_000;
 
 /// An execution in some state.
 pub struct Sample {
+    /// Which part of a life it belongs to.
+    pub chapter: &'static str,
     pub name: &'static str,
     pub about: &'static str,
     pub life: Life,
@@ -66,8 +70,14 @@ fn waiting() -> Life {
 
 fn active() -> Life {
     let mut life = waiting();
-    life.claim();
+    take(&mut life);
     life
+}
+
+/// A worker takes it and works for a moment.
+fn take(life: &mut Life) {
+    life.claim();
+    life.pass(MOMENT_MS);
 }
 
 /// `active`, brought one step further.
@@ -104,18 +114,30 @@ fn claim_and_pass(life: &mut Life, ms: u64) {
 
 /// All samples, in the order in which a life may visit them.
 pub fn samples() -> Vec<Sample> {
-    let mut all = waiting_samples();
-    all.extend(handed_back_samples());
-    all.extend(active_samples());
-    all.extend(terminal_samples());
-    all
+    let chapters = [
+        ("Before the first claim", waiting_samples()),
+        ("After a worker had it", handed_back_samples()),
+        ("While a worker has it", active_samples()),
+        ("After it ended", terminal_samples()),
+    ];
+    let samples = chapters.into_iter().flat_map(|(chapter, samples)| {
+        let samples = samples.into_iter();
+        samples.map(move |(name, about, life)| Sample { chapter, name, about, life })
+    });
+    samples.collect()
 }
 
-fn sample(name: &'static str, about: &'static str, life: Life) -> Sample {
-    Sample { name, about, life }
+/// A delay that outlasts the deadline: before the creation, and after it.
+pub fn long_delayed() -> [Life; 2] {
+    let until = DAWN.plus(2 * DEADLINE_MS);
+    let creation = Create { delay_until: Some(until), ..creation() };
+    [Life::unborn(creation.clone()), Life::begin(creation)]
 }
 
-fn waiting_samples() -> Vec<Sample> {
+/// Its name, what it is, and its life so far.
+type Told = (&'static str, &'static str, Life);
+
+fn waiting_samples() -> Vec<Told> {
     let delayed = Life::begin(Create { delay_until: Some(DAWN.plus(BACKOFF_MS)), ..creation() });
     let mut held = waiting();
     held.tell(hold(held.id));
@@ -124,16 +146,16 @@ fn waiting_samples() -> Vec<Sample> {
     let mut overdue = waiting();
     overdue.pass(DEADLINE_MS);
     vec![
-        sample("absent", "not created", Life::unborn(creation())),
-        sample("new", "waiting for its first worker", waiting()),
-        sample("delayed", "created with a delay", delayed),
-        sample("held", "kept back by an operator", held),
-        sample("held, delayed", "kept back, and its delay has not passed", held_delayed),
-        sample("overdue", "waiting, and past its deadline", overdue),
+        ("absent", "not created", Life::unborn(creation())),
+        ("new", "waiting for its first worker", waiting()),
+        ("delayed", "created with a delay", delayed),
+        ("held", "kept back by an operator", held),
+        ("held, delayed", "kept back, and its delay has not passed", held_delayed),
+        ("overdue", "waiting, and past its deadline", overdue),
     ]
 }
 
-fn handed_back_samples() -> Vec<Sample> {
+fn handed_back_samples() -> Vec<Told> {
     let backoff = after(fail_for_now);
     let mut retry_due = backoff.clone();
     retry_due.pass(BACKOFF_MS);
@@ -150,32 +172,32 @@ fn handed_back_samples() -> Vec<Sample> {
         life.tell(replay(life.id));
     });
     vec![
-        sample("backoff", "failed, to be tried again later", backoff),
-        sample("retry due", "failed, to be tried again now", retry_due),
-        sample("lost", "its lease ran out", lost),
-        sample("revoked", "its lease was revoked", revoked),
-        sample("put off", "given back by its worker until later", put_off),
-        sample("resume due", "given back by its worker until now", resume_due),
-        sample("released", "its claim was undone", released),
-        sample("replayed", "had ended, to be run again", replayed),
+        ("backoff", "failed, to be tried again later", backoff),
+        ("retry due", "failed, to be tried again now", retry_due),
+        ("lost", "its lease ran out", lost),
+        ("revoked", "its lease was revoked", revoked),
+        ("put off", "given back by its worker until later", put_off),
+        ("resume due", "given back by its worker until now", resume_due),
+        ("released", "its claim was undone", released),
+        ("replayed", "had ended, to be run again", replayed),
     ]
 }
 
-fn active_samples() -> Vec<Sample> {
+fn active_samples() -> Vec<Told> {
     let lapsed = after(|life| life.pass(LEASE_TTL_MS));
     let resumed = after(|life| {
         put_off(life);
         life.pass(BACKOFF_MS);
-        life.claim();
+        take(life);
     });
     let last_chance = after(|life| {
         lapse(life);
-        life.claim();
+        take(life);
     });
     let last_retry = after(|life| {
         fail_for_now(life);
         life.pass(BACKOFF_MS);
-        life.claim();
+        take(life);
     });
     let mut overtime = waiting();
     claim_and_pass(&mut overtime, ATTEMPT_MS);
@@ -183,17 +205,17 @@ fn active_samples() -> Vec<Sample> {
     overdue.pass(DEADLINE_MS - 1);
     claim_and_pass(&mut overdue, 1);
     vec![
-        sample("active", "a worker holds it", active()),
-        sample("resumed", "a worker goes on with the same attempt", resumed),
-        sample("last retry", "a worker makes the last attempt of its policy", last_retry),
-        sample("last lease", "a worker holds the last lease of its policy", last_chance),
-        sample("lapsed", "its lease ran out and nobody looked yet", lapsed),
-        sample("overtime", "its attempt has used up its time", overtime),
-        sample("active, overdue", "a worker holds it past its deadline", overdue),
+        ("active", "a worker holds it", active()),
+        ("resumed", "a worker goes on with the same attempt", resumed),
+        ("last retry", "a worker makes the last attempt of its policy", last_retry),
+        ("last lease", "a worker holds the last lease of its policy", last_chance),
+        ("lapsed", "its lease ran out and nobody looked yet", lapsed),
+        ("overtime", "its attempt has used up its time", overtime),
+        ("active, overdue", "a worker holds it past its deadline", overdue),
     ]
 }
 
-fn terminal_samples() -> Vec<Sample> {
+fn terminal_samples() -> Vec<Told> {
     let completed = after(succeed);
     let failed = after(|life| {
         life.tell(fail(life.id, life.fence, FailureClass::Permanent));
@@ -218,14 +240,14 @@ fn terminal_samples() -> Vec<Sample> {
     let mut past = completed.clone();
     past.pass(RETENTION_MS);
     vec![
-        sample("completed", "its worker completed it", completed),
-        sample("failed", "its worker failed it for good", failed),
-        sample("worn out", "its lease was lost too often", worn_out),
-        sample("given up", "its worker cancelled it", given_up),
-        sample("cancelled", "an operator cancelled it", cancelled),
-        sample("expired", "its deadline passed", expired),
-        sample("replayed out", "completed, with no replay left", replayed_out),
-        sample("past retention", "completed, and kept long enough", past),
+        ("completed", "its worker completed it", completed),
+        ("failed", "its worker failed it for good", failed),
+        ("worn out", "its lease was lost too often", worn_out),
+        ("given up", "its worker cancelled it", given_up),
+        ("cancelled", "an operator cancelled it", cancelled),
+        ("expired", "its deadline passed", expired),
+        ("replayed out", "completed, with no replay left", replayed_out),
+        ("past retention", "completed, and kept long enough", past),
     ]
 }
 

@@ -40,6 +40,8 @@ pub fn dump(path: &Path) -> Tables {
     for (seq, event) in rows(&db, "select * from ff_event", read_event) {
         tables.events.insert(seq, event);
     }
+    let newest = "select seq from sqlite_sequence where name = 'ff_event'";
+    tables.last_seq = rows(&db, newest, seq).pop().unwrap_or(0);
     tables
 }
 
@@ -55,6 +57,10 @@ fn rows<T>(db: &Connection, sql: &str, read: impl Fn(&Row<'_>) -> T) -> Vec<T> {
 
 fn get<T: rusqlite::types::FromSql>(r: &Row<'_>, column: &str) -> T {
     r.get(column).unwrap()
+}
+
+fn seq(r: &Row<'_>) -> u64 {
+    u64::try_from(get::<i64>(r, "seq")).unwrap()
 }
 
 fn id(r: &Row<'_>) -> ExecutionId {
@@ -136,7 +142,7 @@ fn read_key(r: &Row<'_>) -> (Key, KeyRow) {
 }
 
 fn read_consumer(r: &Row<'_>) -> (ff_core::text::ConsumerName, Consumer) {
-    let cursor = match get::<u64>(r, "seq") {
+    let cursor = match seq(r) {
         0 => Cursor::Start,
         seq => Cursor::Seq(seq),
     };
@@ -217,5 +223,5 @@ fn read_event(r: &Row<'_>) -> (u64, ff_core::event::Event) {
         priority_from: get(r, "priority_from"),
         priority_to: get(r, "priority_to"),
     };
-    (get(r, "seq"), row.read().unwrap())
+    (seq(r), row.read().unwrap())
 }

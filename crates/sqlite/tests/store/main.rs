@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod dump;
+mod faults;
 mod file;
+mod histories;
+mod races;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +18,15 @@ fn path(directory: &Path) -> std::path::PathBuf {
     directory.join("fabric.db")
 }
 
+/// A directory for a file: in memory where the system offers that, because these tests commit
+/// a few hundred thousand times and none of them pulls the plug.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// An empty file on a dial.
 fn open(clock: Arc<Dial>) -> Store {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let path = path(directory.path());
     let options = Options { clock, entropy: Box::new(Dice::new(1)), ..Options::new(path.clone()) };
     let backend = Arc::new(Sqlite::open(options).unwrap());

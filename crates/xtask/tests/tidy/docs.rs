@@ -15,11 +15,7 @@ pub fn check(path: &str, text: &str, tree: &Tree, found: &mut Violations) {
     if let Some(name) = path.strip_prefix("docs/decisions/")
         && !is_decision_name(name)
     {
-        found.push(
-            path,
-            1,
-            "not named like a decision; name it NNN-words-of-the-title.md",
-        );
+        found.push(path, 1, "not named like a decision; name it NNN-words-of-the-title.md");
     }
 }
 
@@ -37,18 +33,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
         }
         // Every second piece between backticks is code.
         let prose: String = line.split('`').step_by(2).collect();
-        let inline = prose
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
+        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let definition = prose.trim_start().strip_prefix('[').and_then(|rest| {
             let (label, target) = rest.split_once("]: ")?;
             (!label.starts_with('^')).then_some(target)
         });
         // A title may follow the target.
-        let targets = inline
-            .chain(definition)
-            .filter_map(|link| link.split_whitespace().next());
+        let targets = inline.chain(definition).filter_map(|link| link.split_whitespace().next());
         links.extend(targets.map(|t| (index + 1, t.trim_matches(['<', '>']).to_owned())));
     }
     links
@@ -78,17 +69,12 @@ fn linked_file(path: &str, target: &str) -> Option<String> {
 }
 
 fn is_decision_name(name: &str) -> bool {
-    let Some((number, title)) = name
-        .strip_suffix(".md")
-        .and_then(|name| name.split_once('-'))
+    let Some((number, title)) = name.strip_suffix(".md").and_then(|name| name.split_once('-'))
     else {
         return false;
     };
     let is_word = |word: &str| {
-        !word.is_empty()
-            && word
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     };
     number.len() == 3
         && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -109,10 +95,7 @@ mod tests {
     fn a_link_to_a_missing_file_is_found() {
         let expected = "docs/a.md:2: a link to gone.md#x, but there is no docs/gone.md; correct it";
         assert_eq!(check_at("docs/a.md", "x\n[a](gone.md#x)\n"), [expected]);
-        assert_eq!(
-            check_at("docs/a.md", "[ok](guides/start.md), [a](b.md)\n").len(),
-            1
-        );
+        assert_eq!(check_at("docs/a.md", "[ok](guides/start.md), [a](b.md)\n").len(), 1);
         assert_eq!(check_at("docs/a.md", "[a]: b.md\n").len(), 1);
         assert_eq!(check_at("docs/a.md", "[`code`](b.md)\n").len(), 1);
         assert_eq!(check_at("docs/a.md", "[a](../../README.md)\n").len(), 1);
@@ -140,14 +123,7 @@ mod tests {
     fn decisions_are_numbered() {
         let check_name = |name: &str| check_at(&format!("docs/decisions/{name}"), "").len();
         assert_eq!(check_name("001-one-row-per-step.md"), 0);
-        for name in [
-            "1-x.md",
-            "001.md",
-            "001-.md",
-            "001_x.md",
-            "001-Title.md",
-            "index.md",
-        ] {
+        for name in ["1-x.md", "001.md", "001-.md", "001_x.md", "001-Title.md", "index.md"] {
             assert_eq!(check_name(name), 1, "{name}");
         }
     }

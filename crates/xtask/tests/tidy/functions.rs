@@ -22,12 +22,7 @@ pub fn check(source: &Source, found: &mut Violations) {
         return;
     }
     for function in functions(&source.code) {
-        let Function {
-            name,
-            line,
-            lines,
-            parameters,
-        } = function;
+        let Function { name, line, lines, parameters } = function;
         if source.is_test(line) {
             continue;
         }
@@ -51,10 +46,7 @@ fn functions(code: &str) -> Vec<Function<'_>> {
     for (index, line) in code.split_inclusive('\n').enumerate() {
         if let Some(keyword) = function_keyword(line) {
             let signature = &code[start + keyword..];
-            let name = signature["fn ".len()..]
-                .split(|c: char| !is_word(c))
-                .next()
-                .unwrap_or("");
+            let name = signature["fn ".len()..].split(|c: char| !is_word(c)).next().unwrap_or("");
             let end = item_end(code, start + keyword).min(code.len() - 1);
             functions.push(Function {
                 name,
@@ -72,10 +64,7 @@ fn functions(code: &str) -> Vec<Function<'_>> {
 fn function_keyword(line: &str) -> Option<usize> {
     let mut rest = line.trim_start();
     if let Some(visible) = rest.strip_prefix("pub") {
-        let scoped = visible
-            .starts_with('(')
-            .then(|| visible.split_once(')'))
-            .flatten();
+        let scoped = visible.starts_with('(').then(|| visible.split_once(')')).flatten();
         rest = scoped.map_or(visible, |(_, after)| after).trim_start();
     }
     while let Some((word, after)) = rest.split_once(' ') {
@@ -94,9 +83,7 @@ fn parameters(signature: &str) -> usize {
     let mut count = 0;
     for parameter in split_at_commas(list) {
         let pattern = parameter.split(':').next().unwrap_or("");
-        let is_self = pattern
-            .split(|c: char| !is_word(c))
-            .any(|word| word == "self");
+        let is_self = pattern.split(|c: char| !is_word(c)).any(|word| word == "self");
         if !parameter.trim().is_empty() && !is_self {
             count += 1;
         }
@@ -178,10 +165,7 @@ mod tests {
 
     #[test]
     fn braces_in_strings_and_nested_blocks_do_not_end_a_function() {
-        let nested = format!(
-            "fn a() {{\n    if b {{\n    }}\n    c(\"}}\");\n{}}}\n",
-            body_of(70)
-        );
+        let nested = format!("fn a() {{\n    if b {{\n    }}\n    c(\"}}\");\n{}}}\n", body_of(70));
         assert_eq!(check_text(&nested).len(), 1);
     }
 
@@ -202,10 +186,8 @@ mod tests {
 
     #[test]
     fn a_long_test_is_not_measured_nor_is_a_long_file_of_short_functions() {
-        let test = format!(
-            "#[cfg(test)]\nmod tests {{\n    fn a() {{\n{}    }}\n}}\n",
-            body_of(90)
-        );
+        let test =
+            format!("#[cfg(test)]\nmod tests {{\n    fn a() {{\n{}    }}\n}}\n", body_of(90));
         assert_eq!(check_text(&test), [""; 0]);
         assert_eq!(check_text(&"fn a() {}\n".repeat(90)), [""; 0]);
         assert_eq!(check_text(&"    fn a(&self);\n".repeat(90)), [""; 0]);
@@ -230,10 +212,7 @@ mod tests {
             ("fn a(&'a mut self, b: u8)", 1),
             ("fn a(mut self: Box<Self>, b: u8);", 1),
             ("fn a<F: Fn(u8, u8) -> u8, T>(f: F, t: T) -> (u8, u8) {}", 2),
-            (
-                "fn a(f: impl Fn(u8) -> Vec<u8>, g: &dyn Fn(u8, u8), h: u8,)",
-                3,
-            ),
+            ("fn a(f: impl Fn(u8) -> Vec<u8>, g: &dyn Fn(u8, u8), h: u8,)", 3),
             ("fn a(itself: u8)", 1),
         ] {
             assert_eq!(parameters(text), expected, "{text}");
@@ -242,11 +221,7 @@ mod tests {
 
     #[test]
     fn a_function_type_or_a_call_is_no_function() {
-        for line in [
-            "    run: fn(u8) -> u8,\n",
-            "fnord();\n",
-            "const A: u8 = 1;\n",
-        ] {
+        for line in ["    run: fn(u8) -> u8,\n", "fnord();\n", "const A: u8 = 1;\n"] {
             assert_eq!(function_keyword(line), None, "{line}");
         }
     }

@@ -71,10 +71,7 @@ fn violations_of(check: impl FnOnce(&mut Violations)) -> Vec<String> {
 #[test]
 fn a_violation_in_any_kind_of_file_is_found() {
     let tree = Tree::of(&[
-        (
-            "crates/core/src/lease.rs",
-            "//! Leases.\nfn now() { Instant::now(); }\n",
-        ),
+        ("crates/core/src/lease.rs", "//! Leases.\nfn now() { Instant::now(); }\n"),
         ("crates/sqlite/queries/lease/take.sql", "select 1;\n"),
         ("docs/guide.md", "[missing](gone.md)\n"),
         ("notes.txt", "no newline at the end"),

@@ -22,10 +22,7 @@ const IMPURE: [(&str, &str); 7] = [
     ("Uuid::now_v7", "take the id as an argument"),
     ("std::fs", "the core performs no I/O; move it to a backend"),
     ("std::net", "the core performs no I/O; move it to a backend"),
-    (
-        "tokio",
-        "the core depends on no runtime; move it to the engine",
-    ),
+    ("tokio", "the core depends on no runtime; move it to the engine"),
 ];
 
 pub fn check(source: &Source, found: &mut Violations) {
@@ -74,10 +71,7 @@ fn is_named_for_a_thing(source: &Source, found: &mut Violations) {
         found.push(source.path, 1, what);
     }
     let path = source.path.strip_suffix(".rs").unwrap_or(source.path);
-    let in_path = path
-        .split('/')
-        .filter(|part| VAGUE_NAMES.contains(part))
-        .map(|part| (1, part));
+    let in_path = path.split('/').filter(|part| VAGUE_NAMES.contains(part)).map(|part| (1, part));
     let in_code = source.code.lines().enumerate().filter_map(|(index, line)| {
         let (_, name) = line.split_once("mod ")?;
         let name = name.trim_end().trim_end_matches([';', '{', ' ']);
@@ -102,11 +96,7 @@ fn has_none_of(forbidden: &[(&str, &str)], source: &Source, found: &mut Violatio
     for (index, line) in source.code.lines().enumerate() {
         for (name, advice) in forbidden {
             if contains_word(line, name) {
-                found.push(
-                    source.path,
-                    index + 1,
-                    &format!("{name} is not used here; {advice}"),
-                );
+                found.push(source.path, index + 1, &format!("{name} is not used here; {advice}"));
             }
         }
     }
@@ -166,9 +156,7 @@ fn has_wildcard_arm(code: &str) -> bool {
         let pattern = code[..at].trim_end();
         let before = if pattern.ends_with(')') {
             // Only wildcards back to the parenthesis that opens the tuple.
-            pattern
-                .trim_end_matches(['_', ' ', ',', ')'])
-                .strip_suffix('(')
+            pattern.trim_end_matches(['_', ' ', ',', ')']).strip_suffix('(')
         } else {
             pattern.strip_suffix('_')
         };
@@ -187,28 +175,19 @@ mod tests {
         let source = Source::parse(path, text);
         let found = violations_of(|found| check(&source, found));
         let prefix = format!("{path}:");
-        found
-            .iter()
-            .map(|line| line.strip_prefix(&prefix).unwrap().to_owned())
-            .collect()
+        found.iter().map(|line| line.strip_prefix(&prefix).unwrap().to_owned()).collect()
     }
 
     /// The lines of a file of the core that some check objects to.
     fn lines_found(text: &str) -> Vec<usize> {
         let found = check_at("crates/core/src/x.rs", &format!("//! Doc.\n{text}"));
-        found
-            .iter()
-            .map(|line| line.split(':').next().unwrap().parse().unwrap())
-            .collect()
+        found.iter().map(|line| line.split(':').next().unwrap().parse().unwrap()).collect()
     }
 
     #[test]
     fn a_source_file_opens_with_its_doc() {
         assert_eq!(check_at("crates/core/src/x.rs", "use std::fmt;\n").len(), 1);
-        assert_eq!(
-            check_at("crates/core/tests/x.rs", "use std::fmt;\n").len(),
-            0
-        );
+        assert_eq!(check_at("crates/core/tests/x.rs", "use std::fmt;\n").len(), 0);
     }
 
     #[test]
@@ -218,10 +197,7 @@ mod tests {
         assert_eq!(check_at(path, &"x\n".repeat(601)).len(), 1);
         assert_eq!(check_at(path, &"é".repeat(110)).len(), 0);
         assert_eq!(check_at(path, &"é".repeat(111)).len(), 1);
-        assert_eq!(
-            check_at(path, &format!("https://{}", "x".repeat(111))).len(),
-            0
-        );
+        assert_eq!(check_at(path, &format!("https://{}", "x".repeat(111))).len(), 0);
     }
 
     #[test]
@@ -234,74 +210,41 @@ mod tests {
 
     #[test]
     fn unfinished_code_is_found_but_not_in_comments_or_strings() {
-        assert_eq!(
-            lines_found("todo!();\nunimplemented!()\ndbg!(x);\n"),
-            [2, 3, 4]
-        );
-        assert_eq!(
-            lines_found("let a = todo!(\"x\");\n#[ignore = \"slow\"]\n"),
-            [2, 3]
-        );
+        assert_eq!(lines_found("todo!();\nunimplemented!()\ndbg!(x);\n"), [2, 3, 4]);
+        assert_eq!(lines_found("let a = todo!(\"x\");\n#[ignore = \"slow\"]\n"), [2, 3]);
         assert_eq!(lines_found("// todo!(\nlet a = \"dbg!(\";\n"), [0; 0]);
     }
 
     #[test]
     fn the_core_never_asks_the_machine() {
         assert_eq!(lines_found("let now = std::time::Instant::now();\n"), [2]);
-        assert_eq!(
-            lines_found("use std::fs::File;\nuse tokio::spawn;\n"),
-            [2, 3]
-        );
-        assert_eq!(
-            lines_found("/// Not `SystemTime::now`.\nlet my_tokio = 1;\n"),
-            [0; 0]
-        );
-        assert_eq!(
-            check_at("crates/cli/src/x.rs", "//! Doc.\nuse tokio::spawn;\n").len(),
-            0
-        );
+        assert_eq!(lines_found("use std::fs::File;\nuse tokio::spawn;\n"), [2, 3]);
+        assert_eq!(lines_found("/// Not `SystemTime::now`.\nlet my_tokio = 1;\n"), [0; 0]);
+        assert_eq!(check_at("crates/cli/src/x.rs", "//! Doc.\nuse tokio::spawn;\n").len(), 0);
     }
 
     #[test]
     fn a_todo_says_why_it_is_safe() {
         assert_eq!(lines_found("// TODO: later\n/// TODO(me): x\n"), [2, 3]);
-        assert_eq!(
-            lines_found("// TODO (safe: one caller)\n// TODO(safe: one caller)\n"),
-            [0; 0]
-        );
+        assert_eq!(lines_found("// TODO (safe: one caller)\n// TODO(safe: one caller)\n"), [0; 0]);
     }
 
     #[test]
     fn a_decision_is_not_cited_by_number() {
-        assert_eq!(
-            lines_found(concat!("// See docs/decisions", "/004-x.md.\n")),
-            [2]
-        );
-        assert_eq!(
-            lines_found("// The reasons are in docs/decisions.\n"),
-            [0; 0]
-        );
+        assert_eq!(lines_found(concat!("// See docs/decisions", "/004-x.md.\n")), [2]);
+        assert_eq!(lines_found("// The reasons are in docs/decisions.\n"), [0; 0]);
     }
 
     #[test]
     fn a_wildcard_arm_is_found_however_it_is_written() {
-        assert_eq!(
-            lines_found("_ => a,\nA | _ => b,\n(_, _) => c,\n"),
-            [2, 3, 4]
-        );
-        assert_eq!(
-            lines_found("match x { A => 1, _ => 2 }\nx @ _ => a,\n"),
-            [2, 3]
-        );
+        assert_eq!(lines_found("_ => a,\nA | _ => b,\n(_, _) => c,\n"), [2, 3, 4]);
+        assert_eq!(lines_found("match x { A => 1, _ => 2 }\nx @ _ => a,\n"), [2, 3]);
         assert_eq!(lines_found("match x { A => 1, (_, _) => 2 }\n"), [2]);
     }
 
     #[test]
     fn a_partial_wildcard_or_a_foreign_type_is_no_wildcard_arm() {
-        assert_eq!(
-            lines_found("(A, _) => a,\nB(_) => b,\nC { .. } => c,\nd_ => d,\n"),
-            [0; 0]
-        );
+        assert_eq!(lines_found("(A, _) => a,\nB(_) => b,\nC { .. } => c,\nd_ => d,\n"), [0; 0]);
         assert_eq!(lines_found("_ => a, // not ours: a character\n"), [0; 0]);
         assert_eq!(lines_found("// not ours: an integer\n_ => a,\n"), [0; 0]);
         assert_eq!(lines_found("// ours\n_ => a,\n"), [3]);

@@ -90,13 +90,7 @@ fn next_token(rest: &str) -> (Token, usize) {
     }
     if rest.starts_with('"') {
         let length = string_length(rest);
-        return (
-            Token::Quoted {
-                before: 1,
-                after: 1,
-            },
-            length,
-        );
+        return (Token::Quoted { before: 1, after: 1 }, length);
     }
     if let Some(raw) = rest.strip_prefix('r') {
         // An identifier directly before a quote is always a string prefix (`r`, `br`, `cr`).
@@ -158,9 +152,7 @@ fn character_length(rest: &str) -> Option<usize> {
         return Some(2 + escaped + escape[escaped..].find('\'')? + 1);
     }
     let character = inside.chars().next()?.len_utf8();
-    inside[character..]
-        .starts_with('\'')
-        .then_some(character + 2)
+    inside[character..].starts_with('\'').then_some(character + 2)
 }
 
 /// The lines of every item under `#[cfg(test)]`.

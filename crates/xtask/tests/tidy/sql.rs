@@ -10,17 +10,10 @@ const BACKENDS: [&str; 2] = ["crates/postgres/", "crates/sqlite/"];
 const VERBS: [&str; 4] = ["select", "insert", "update", "delete"];
 
 pub fn no_sql_in_rust(source: &Source, found: &mut Violations) {
-    if !BACKENDS
-        .iter()
-        .any(|backend| source.path.starts_with(&format!("{backend}src/")))
-    {
+    if !BACKENDS.iter().any(|backend| source.path.starts_with(&format!("{backend}src/"))) {
         return;
     }
-    for string in source
-        .strings
-        .iter()
-        .filter(|string| is_statement(string.text))
-    {
+    for string in source.strings.iter().filter(|string| is_statement(string.text)) {
         if !source.is_test(string.line) {
             let what = "SQL in Rust; move the statement to a file under queries/";
             found.push(source.path, string.line, what);
@@ -36,18 +29,11 @@ fn is_statement(text: &str) -> bool {
 }
 
 pub fn one_statement_per_query(path: &str, text: &str, found: &mut Violations) {
-    if !BACKENDS
-        .iter()
-        .any(|backend| path.starts_with(&format!("{backend}queries/")))
-    {
+    if !BACKENDS.iter().any(|backend| path.starts_with(&format!("{backend}queries/"))) {
         return;
     }
     if !text.starts_with("-- ") {
-        found.push(
-            path,
-            1,
-            "no header; open with a `-- ` comment that says what it is for",
-        );
+        found.push(path, 1, "no header; open with a `-- ` comment that says what it is for");
     }
     let statement = without_comments_and_strings(text);
     let statement = statement.trim_end();
@@ -58,11 +44,7 @@ pub fn one_statement_per_query(path: &str, text: &str, found: &mut Violations) {
         && at + 1 < statement.len()
     {
         let line = 1 + statement[..at].matches('\n').count();
-        found.push(
-            path,
-            line,
-            "a second statement follows; give it its own file",
-        );
+        found.push(path, line, "a second statement follows; give it its own file");
     }
 }
 
@@ -91,18 +73,13 @@ fn without_comments_and_strings(text: &str) -> String {
 /// Who knows one backend knows the other: the same queries, the same modules. Holds from the day
 /// the second backend exists.
 pub fn backends_are_twins(tree: &Tree, found: &mut Violations) {
-    if !BACKENDS
-        .iter()
-        .all(|backend| tree.under(backend).next().is_some())
-    {
+    if !BACKENDS.iter().all(|backend| tree.under(backend).next().is_some()) {
         return;
     }
     for directory in ["queries/", "src/"] {
         let paths = BACKENDS.map(|backend| {
             let prefix = format!("{backend}{directory}");
-            tree.under(&prefix)
-                .map(String::from)
-                .collect::<BTreeSet<_>>()
+            tree.under(&prefix).map(String::from).collect::<BTreeSet<_>>()
         });
         for (here, there) in [(0, 1), (1, 0)] {
             for missing in paths[there].difference(&paths[here]) {
@@ -134,30 +111,15 @@ mod tests {
     fn a_statement_in_a_string_is_found() {
         let path = "crates/sqlite/src/lease.rs";
         assert_eq!(check_rust(path, "run(\"SELECT 1\");\n"), 1);
-        assert_eq!(
-            check_rust(path, "run(r#\"\n    update lease\n    set x = 1\"#);\n"),
-            1
-        );
-        assert_eq!(
-            check_rust(path, "// select 1\nlog(\"delete\", \"selected 1\");\n"),
-            0
-        );
-        assert_eq!(
-            check_rust(path, "#[cfg(test)]\nmod tests {\n    a(\"select 1\");\n}\n"),
-            0
-        );
-        assert_eq!(
-            check_rust("crates/cli/src/lease.rs", "run(\"select 1\");\n"),
-            0
-        );
+        assert_eq!(check_rust(path, "run(r#\"\n    update lease\n    set x = 1\"#);\n"), 1);
+        assert_eq!(check_rust(path, "// select 1\nlog(\"delete\", \"selected 1\");\n"), 0);
+        assert_eq!(check_rust(path, "#[cfg(test)]\nmod tests {\n    a(\"select 1\");\n}\n"), 0);
+        assert_eq!(check_rust("crates/cli/src/lease.rs", "run(\"select 1\");\n"), 0);
     }
 
     #[test]
     fn a_query_has_a_header_and_one_statement() {
-        assert_eq!(
-            check_query("-- Takes; one.\nselect ';' /* ; */ -- ;\nfrom a;\n"),
-            [""; 0]
-        );
+        assert_eq!(check_query("-- Takes; one.\nselect ';' /* ; */ -- ;\nfrom a;\n"), [""; 0]);
         assert_eq!(check_query("-- Takes one.\nselect 1\n"), [""; 0]);
         assert_eq!(check_query("select 1;\n").len(), 1);
         assert_eq!(check_query("-- Nothing.\n").len(), 1);
@@ -180,13 +142,9 @@ mod tests {
             ("crates/sqlite/src/lease.rs", ""),
             ("crates/sqlite/queries/take.sql", ""),
         ]);
-        assert_eq!(
-            violations_of(|found| backends_are_twins(&tree, found)),
-            [""; 0]
-        );
+        assert_eq!(violations_of(|found| backends_are_twins(&tree, found)), [""; 0]);
         for path in ["src/lib.rs", "src/pool.rs", "queries/take.sql"] {
-            tree.files
-                .insert(format!("crates/postgres/{path}"), String::new());
+            tree.files.insert(format!("crates/postgres/{path}"), String::new());
         }
         let found = violations_of(|found| backends_are_twins(&tree, found));
         let at = |path: &str, twin: &str| {

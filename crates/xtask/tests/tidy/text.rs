@@ -6,9 +6,7 @@ const README_LINES_MAX: usize = 200;
 const SPACES_ONLY: [&str; 4] = [".rs", ".sql", ".md", ".toml"];
 
 pub fn check(path: &str, text: &str, found: &mut Violations) {
-    let spaces_only = SPACES_ONLY
-        .iter()
-        .any(|extension| path.ends_with(extension));
+    let spaces_only = SPACES_ONLY.iter().any(|extension| path.ends_with(extension));
     for (index, line) in text.lines().enumerate() {
         if line.trim_end() != line {
             found.push(path, index + 1, "trailing whitespace; remove it");
@@ -39,23 +37,10 @@ mod tests {
 
     #[test]
     fn whitespace_that_nobody_sees_is_found() {
-        assert_eq!(
-            check_at("a.txt", "a \n"),
-            ["a.txt:1: trailing whitespace; remove it"]
-        );
-        assert_eq!(
-            check_at("a.txt", "a\r\n").len(),
-            0,
-            "lines() takes the carriage return"
-        );
-        assert_eq!(
-            check_at("a.txt", "a\nb"),
-            ["a.txt:2: no newline at the end; add it"]
-        );
-        assert_eq!(
-            check_at("a.rs", "a\n\tb\n"),
-            ["a.rs:2: indented with a tab; use spaces"]
-        );
+        assert_eq!(check_at("a.txt", "a \n"), ["a.txt:1: trailing whitespace; remove it"]);
+        assert_eq!(check_at("a.txt", "a\r\n").len(), 0, "lines() takes the carriage return");
+        assert_eq!(check_at("a.txt", "a\nb"), ["a.txt:2: no newline at the end; add it"]);
+        assert_eq!(check_at("a.rs", "a\n\tb\n"), ["a.rs:2: indented with a tab; use spaces"]);
         assert_eq!(check_at("Makefile", "a:\n\tb\n"), [""; 0]);
         assert_eq!(check_at("empty", ""), [""; 0]);
     }

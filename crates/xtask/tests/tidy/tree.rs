@@ -15,37 +15,26 @@ pub struct Tree {
 impl Tree {
     pub fn read(root: &Path) -> Self {
         let ignored = Ignored::parse(&fs::read_to_string(root.join(".gitignore")).unwrap());
-        let mut tree = Self {
-            files: BTreeMap::new(),
-        };
+        let mut tree = Self { files: BTreeMap::new() };
         tree.read_directory(root, "", &ignored);
         tree
     }
 
     /// A tree that is on no disk: what the tests of the checks look at.
     pub fn of(files: &[(&str, &str)]) -> Self {
-        let files = files
-            .iter()
-            .map(|(path, text)| ((*path).into(), (*text).into()))
-            .collect();
+        let files = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
         Self { files }
     }
 
     /// Whether this is a file or a directory of the tree.
     pub fn contains(&self, path: &str) -> bool {
-        let directory = if path.is_empty() {
-            String::new()
-        } else {
-            format!("{path}/")
-        };
+        let directory = if path.is_empty() { String::new() } else { format!("{path}/") };
         self.files.contains_key(path) || self.under(&directory).next().is_some()
     }
 
     /// The paths that begin with `prefix`, without it.
     pub fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
-        self.files
-            .keys()
-            .filter_map(move |path| path.strip_prefix(prefix))
+        self.files.keys().filter_map(move |path| path.strip_prefix(prefix))
     }
 
     fn read_directory(&mut self, directory: &Path, prefix: &str, ignored: &Ignored) {
@@ -73,9 +62,7 @@ struct Ignored(Vec<String>);
 
 impl Ignored {
     fn parse(gitignore: &str) -> Self {
-        let patterns = gitignore
-            .lines()
-            .map(|line| line.trim().trim_end_matches('/'));
+        let patterns = gitignore.lines().map(|line| line.trim().trim_end_matches('/'));
         let patterns = patterns.filter(|line| !line.is_empty() && !line.starts_with('#'));
         Self(patterns.map(String::from).collect())
     }

@@ -1,0 +1,437 @@
+//! Random histories that must end the same on every store.
+//!
+//! A history is made from a seed: commands of every kind, valid and not, with current, stale and
+//! forged fences, claims, duties, reads, and a clock that jumps both ways. Every answer is
+//! compared as it comes, and every table at the end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ff_core::backend::{Duty, WorkFilter};
+use ff_core::command::{Command, Reply};
+use ff_core::decide::attempt_timeout::TimeOutAttempt;
+use ff_core::decide::cancel::Cancel;
+use ff_core::decide::claim::Claim;
+use ff_core::decide::complete::Complete;
+use ff_core::decide::consumer::SaveCursor;
+use ff_core::decide::create::Create;
+use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::delay::Delay;
+use ff_core::decide::drop_consumer::DropConsumer;
+use ff_core::decide::fail::Fail;
+use ff_core::decide::hold::Hold;
+use ff_core::decide::key_expiry::ForgetKey;
+use ff_core::decide::lease_expiry::ExpireLease;
+use ff_core::decide::priority::ChangePriority;
+use ff_core::decide::progress::ReportProgress;
+use ff_core::decide::release::Release;
+use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
+use ff_core::decide::retention::Trim;
+use ff_core::decide::revoke::Revoke;
+use ff_core::decide::tags::{Edit, SetTags};
+use ff_core::decide::unhold::Unhold;
+use ff_core::event::{Cursor, EventName, Filter};
+use ff_core::policy::{FailureClass, Policy};
+use ff_core::query::{Page, Query, Search};
+use ff_core::state::PublicState;
+use ff_core::text::{Category, ConsumerName, IdempotencyKey};
+use ff_core::time::Clock;
+use ff_core::{ClaimAsk, ExecutionId, Fence, Partition};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::audit::audit;
+use crate::dial::Dial;
+use crate::world::{Store, lane, namespace, worker};
+
+/// Opens an empty store on a clock, with dice from a seed.
+pub type Open = fn(Arc<Dial>) -> Store;
+
+/// Plays the history of `seed` on all stores and panics where they differ.
+pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
+    let told = Told(seed);
+    let clock = Arc::new(Dial::default());
+    let open: Vec<(&str, Store)> =
+        stores.iter().map(|(name, open)| (*name, open(Arc::clone(&clock)))).collect();
+    let mut author = Author {
+        rng: SmallRng::seed_from_u64(seed),
+        clock: Arc::clone(&clock),
+        ids: Vec::new(),
+        fences: Vec::new(),
+        claims: Vec::new(),
+        cursors: vec![Cursor::Start],
+        page: Page::first(7),
+    };
+    for _ in 0..steps {
+        let step = author.step();
+        let mut answers = Vec::new();
+        for (_, store) in &open {
+            answers.push(perform(store, &step).await);
+        }
+        for ((name, _), answer) in open.iter().zip(&answers).skip(1) {
+            assert_eq!(answers[0], *answer, "{} and {name} differ on {step:?}", open[0].0);
+        }
+        author.learn(answers.swap_remove(0));
+    }
+    let reference = (open[0].1.dump)();
+    audit(&reference, clock.now());
+    for (name, store) in &open[1..] {
+        let tables = (store.dump)();
+        assert_eq!(reference, tables, "{} and {name} hold different rows", open[0].0);
+    }
+    drop(told);
+}
+
+/// Says which seed failed.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the history with seed {} failed; run it alone with FF_SEED={0}", self.0);
+        }
+    }
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Send(Vec<Command>),
+    Claim(Vec<ClaimAsk>),
+    Tick(Duty, WorkFilter, u32),
+    List(Query, Page),
+    Read(Cursor, Box<Filter>, u32),
+    Pass,
+}
+
+/// What a store answers, printed for comparison, and what the author can use.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Answer {
+    text: String,
+    fences: Vec<(ExecutionId, Fence)>,
+    cursor: Option<Cursor>,
+    page: Option<Page>,
+}
+
+async fn perform(store: &Store, step: &Step) -> Answer {
+    let backend = store.backend.as_ref();
+    let mut answer = Answer::default();
+    match step {
+        Step::Send(batch) => {
+            let outcomes = backend.apply(batch.clone()).await.expect("the store works");
+            for outcome in &outcomes {
+                if let Ok(Reply::Claim(leased)) = outcome {
+                    answer.fences.push((leased.execution.id, leased.fence));
+                }
+            }
+            answer.text = format!("{outcomes:?}");
+        }
+        Step::Claim(asks) => {
+            let claims = backend.claim(asks).await.expect("the store works");
+            let all = claims.given.iter().flatten();
+            answer.fences = all.map(|c| (c.leased.execution.id, c.leased.fence)).collect();
+            answer.text = format!("{claims:?}");
+        }
+        Step::Tick(duty, filter, limit) => {
+            let due = backend.due(*duty, filter, *limit).await.expect("the store works");
+            let done = backend.apply(due.commands.clone()).await.expect("the store works");
+            answer.text = format!("{due:?} {done:?}");
+        }
+        Step::List(query, page) => {
+            let listing = backend.list(query, page).await.expect("the store works");
+            answer.page = Some(Page { after: listing.next.clone(), limit: page.limit });
+            answer.text = format!("{listing:?}");
+        }
+        Step::Read(from, filter, limit) => {
+            let page = backend.events(from, filter, *limit).await.expect("the store works");
+            answer.cursor = Some(page.next.clone());
+            answer.text = format!("{page:?}");
+        }
+        Step::Pass => {}
+    }
+    answer
+}
+
+/// Makes up what happens next.
+struct Author {
+    rng: SmallRng,
+    clock: Arc<Dial>,
+    ids: Vec<ExecutionId>,
+    fences: Vec<(ExecutionId, Fence)>,
+    claims: Vec<ClaimAsk>,
+    cursors: Vec<Cursor>,
+    page: Page,
+}
+
+impl Author {
+    fn learn(&mut self, answer: Answer) {
+        self.fences.extend(answer.fences);
+        self.cursors.extend(answer.cursor);
+        self.page = answer.page.unwrap_or_else(|| self.page.clone());
+    }
+
+    fn step(&mut self) -> Step {
+        match self.rng.random_range(0..100) {
+            0..58 => {
+                let size = self.rng.random_range(1..=4);
+                Step::Send((0..size).map(|_| self.command()).collect())
+            }
+            58..76 => Step::Claim((0..self.rng.random_range(0..=2)).map(|_| self.ask()).collect()),
+            76..86 => {
+                let duty = *Duty::ALL.choose(&mut self.rng).expect("there are duties");
+                Step::Tick(duty, self.work_filter(), self.rng.random_range(1..=50))
+            }
+            86..90 => {
+                let query = self.query();
+                let page = if self.rng.random() { self.page.clone() } else { Page::first(5) };
+                // A place belongs to the query that returned it.
+                Step::List(query, Page { after: None, ..page })
+            }
+            90..94 => {
+                let from = self.cursors.choose(&mut self.rng).expect("there is one").clone();
+                Step::Read(from, Box::new(self.filter()), self.rng.random_range(0..20))
+            }
+            _ => {
+                let ms = match self.rng.random_range(0..10) {
+                    0 => -self.rng.random_range(0..20_000),
+                    1..=6 => self.rng.random_range(0..2_000),
+                    7 | 8 => self.rng.random_range(0..60_000),
+                    _ => self.rng.random_range(0..4_000_000),
+                };
+                self.clock.advance(ms);
+                Step::Pass
+            }
+        }
+    }
+
+    fn some_id(&mut self) -> ExecutionId {
+        let unknown = ExecutionId::solo(Uuid::from_u128(0xdead));
+        // Mostly a recent one, so that histories go deep.
+        let from = self.ids.len().saturating_sub(6);
+        *self.ids[from..].choose(&mut self.rng).unwrap_or(&unknown)
+    }
+
+    /// An execution with a fence: mostly its latest, sometimes an old or invented one.
+    fn held(&mut self) -> (ExecutionId, Fence) {
+        let forged = Fence {
+            attempt_index: self.rng.random_range(0..3),
+            lease_epoch: self.rng.random_range(0..8),
+        };
+        match self.rng.random_range(0..20) {
+            0 => (self.some_id(), forged),
+            1..=3 => {
+                let any = self.fences.choose(&mut self.rng).copied();
+                any.unwrap_or((self.some_id(), forged))
+            }
+            _ => {
+                let from = self.fences.len().saturating_sub(4);
+                let recent = self.fences[from..].choose(&mut self.rng).copied();
+                recent.unwrap_or((self.some_id(), forged))
+            }
+        }
+    }
+
+    fn ask(&mut self) -> ClaimAsk {
+        if let Some(again) = self.claims.last().filter(|_| self.rng.random_ratio(1, 5)) {
+            return again.clone();
+        }
+        let lanes: Vec<_> = ["default", "slow"].into_iter().map(lane).collect();
+        let lanes = lanes[..self.rng.random_range(1..=2)].to_vec();
+        let gpu = self.rng.random_bool(0.5).then(|| "gpu".to_owned());
+        let ask = ClaimAsk {
+            claim_id: Uuid::from_u128(self.rng.random()),
+            worker: worker(["w1", "w2"].choose(&mut self.rng).expect("there are two")),
+            lanes,
+            capabilities: gpu.into_iter().collect(),
+            lease_ttl_ms: self.rng.random_range(10..30_000),
+            max: self.rng.random_range(1..=3),
+        };
+        self.claims.push(ask.clone());
+        ask
+    }
+
+    fn create(&mut self) -> Create {
+        let again = self.ids.last().copied().filter(|_| self.rng.random_ratio(1, 12));
+        let id = again.unwrap_or_else(|| ExecutionId::solo(Uuid::from_u128(self.rng.random())));
+        self.ids.push(id);
+        let now = self.clock.now();
+        let policy = match self.rng.random_range(0..5) {
+            0 => json!({}),
+            1 => json!({"retry_policy": {"max_retries": 2, "backoff":
+                {"type": "exponential", "initial_delay_ms": 100, "jitter": true}}}),
+            2 => json!({"retry_policy": {"max_retries": 1, "backoff":
+                {"type": "fixed", "delay_ms": 0}, "retryable_categories": ["net"]},
+                "timeout_policy": {"attempt_timeout_ms": 1_000}}),
+            3 => json!({"max_reclaim_count": 1, "max_replay_count": 1, "retention_ms": 500,
+                "timeout_policy": {"execution_deadline_ms": 40_000}}),
+            _ => json!({"routing_requirements": {"required_capabilities": ["gpu"]},
+                "max_reclaim_count": 0}),
+        };
+        let key = self.rng.random_bool(0.15).then(|| format!("k{}", self.rng.random_range(0..3)));
+        let later = |author: &mut Self, odds, up_to: u64| {
+            let chosen = author.rng.random_bool(odds);
+            chosen.then(|| now.plus(author.rng.random_range(0..up_to)))
+        };
+        let tagged = self.rng.random_bool(0.3);
+        Create {
+            id,
+            namespace: namespace(if self.rng.random_bool(0.8) { "test" } else { "other" }),
+            lane: lane(if self.rng.random_bool(0.7) { "default" } else { "slow" }),
+            kind: "job".parse().expect("a valid kind"),
+            input: Bytes::from_static(if self.rng.random() { b"in" } else { b"" }),
+            encoding: None,
+            priority: self.rng.random_range(0..3) * 100,
+            creator: "author".parse().expect("a valid creator"),
+            idempotency_key: key.map(|key| IdempotencyKey::new(key).expect("a valid key")),
+            tags: if tagged { self.tags() } else { [].into() },
+            policy: Policy::parse(&policy).expect("a valid policy"),
+            delay_until: later(self, 0.2, 3_000),
+            deadline_at: later(self, 0.1, 30_000),
+        }
+    }
+
+    fn tags(&mut self) -> ff_core::execution::Tags {
+        let value = self.rng.random_range(0..2).to_string();
+        [(format!("app.t{}", self.rng.random_range(0..2)), value)].into()
+    }
+
+    fn command(&mut self) -> Command {
+        match self.rng.random_range(0..100) {
+            0..22 => self.create().into(),
+            22..60 => self.call(),
+            60..88 => self.operate(),
+            _ => self.look_after(),
+        }
+    }
+
+    /// What workers say.
+    fn call(&mut self) -> Command {
+        let (id, fence) = self.held();
+        let now = self.clock.now();
+        match self.rng.random_range(0..10) {
+            0..=2 => {
+                let result = self.rng.random_bool(0.7).then(|| Bytes::from_static(b"out"));
+                Complete { id, fence, result, encoding: None }.into()
+            }
+            3 | 4 => {
+                let class =
+                    [FailureClass::Transient, FailureClass::Permanent, FailureClass::Timeout]
+                        .choose(&mut self.rng);
+                let category = ["net", "disk"].choose(&mut self.rng).expect("there are two");
+                Fail {
+                    id,
+                    fence,
+                    reason: "broken".to_owned(),
+                    category: Category::new(*category).expect("a valid category"),
+                    class: *class.expect("there are three"),
+                }
+                .into()
+            }
+            5 => Renew { id, fence, lease_ttl_ms: self.rng.random_range(10..40_000) }.into(),
+            6 => {
+                let percent = Some(self.rng.random_range(0..=100));
+                ReportProgress { id, fence, percent, message: None }.into()
+            }
+            7 => {
+                let ms = self.rng.random_range(0..5_000);
+                let delay_until = if self.rng.random() { now.plus(ms) } else { now.minus(ms) };
+                Delay { id, fence, delay_until }.into()
+            }
+            8 => Release { id, fence }.into(),
+            _ => Cancel { id, reason: "mine".to_owned(), fence: Some(fence) }.into(),
+        }
+    }
+
+    /// What operators do.
+    fn operate(&mut self) -> Command {
+        let id = self.some_id();
+        let reason = "because".to_owned();
+        match self.rng.random_range(0..10) {
+            0 => Cancel { id, reason, fence: None }.into(),
+            1 | 2 => Replay { id, reason }.into(),
+            3 => ChangePriority { id, priority: self.rng.random_range(0..4) * 100 }.into(),
+            4 => Hold { id, reason }.into(),
+            5 => Unhold { id }.into(),
+            6 => {
+                let set = self.tags();
+                let remove = BTreeSet::from(["app.t0".to_owned()]);
+                let remove = if self.rng.random() { remove } else { BTreeSet::new() };
+                SetTags { id, edit: Edit { set, remove } }.into()
+            }
+            7 => {
+                let expected = self.rng.random_bool(0.3).then(|| self.held().1);
+                Revoke { id, expected, worker_instance: None, reason }.into()
+            }
+            8 => Claim {
+                id,
+                worker: worker("w3"),
+                capabilities: BTreeSet::from(["gpu".to_owned()]),
+                lease_ttl_ms: 5_000,
+                claim_id: Uuid::from_u128(self.rng.random()),
+            }
+            .into(),
+            _ => {
+                let consumer = ConsumerName::new(format!("c{}", self.rng.random_range(0..2)));
+                let consumer = consumer.expect("a valid name");
+                if self.rng.random_bool(0.3) {
+                    return DropConsumer { consumer }.into();
+                }
+                let cursor = self.cursors.choose(&mut self.rng).expect("there is one").clone();
+                SaveCursor { consumer, cursor }.into()
+            }
+        }
+    }
+
+    /// What duties send, due or not.
+    fn look_after(&mut self) -> Command {
+        let id = self.some_id();
+        match self.rng.random_range(0..5) {
+            0 => ExpireLease { id, lease_epoch: self.held().1.lease_epoch }.into(),
+            1 => TimeOutAttempt { id }.into(),
+            2 => ExpireExecution { id }.into(),
+            3 => Trim { id }.into(),
+            _ => {
+                let key = IdempotencyKey::new("k0").expect("a valid key");
+                ForgetKey { namespace: namespace("test"), key }.into()
+            }
+        }
+    }
+
+    fn work_filter(&mut self) -> WorkFilter {
+        let some = |author: &mut Self| author.rng.random_bool(0.2);
+        let namespace = some(self).then(|| namespace("other"));
+        let tag = some(self).then(|| ("app.t0".to_owned(), "1".to_owned()));
+        WorkFilter { namespace, tag }
+    }
+
+    fn filter(&mut self) -> Filter {
+        let kinds = if self.rng.random() { vec![] } else { vec![EventName::Completion] };
+        let WorkFilter { namespace, tag } = self.work_filter();
+        let lane = self.rng.random_bool(0.2).then(|| lane("slow"));
+        let execution = self.rng.random_bool(0.4).then(|| self.some_id());
+        Filter { kinds, namespace, lane, execution, tag }
+    }
+
+    fn query(&mut self) -> Query {
+        match self.rng.random_range(0..6) {
+            0 => Query::Partition(Partition::of(self.some_id().uuid())),
+            1 => Query::Attempts(self.some_id()),
+            2 => Query::Lanes,
+            3 => Query::Counts,
+            4 => Query::Consumers,
+            _ => {
+                let WorkFilter { namespace, tag } = self.work_filter();
+                let state = PublicState::ALL.choose(&mut self.rng).copied();
+                let state = state.filter(|_| self.rng.random());
+                let created_from = self.rng.random_bool(0.2).then(|| self.clock.now().minus(500));
+                let search = Search { namespace, tag, state, created_from, ..Search::default() };
+                Query::Executions(Box::new(search))
+            }
+        }
+    }
+}

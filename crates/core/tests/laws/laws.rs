@@ -1,0 +1,282 @@
+//! The laws that every command keeps, whatever the history.
+
+use std::collections::BTreeSet;
+
+use ff_core::decide::lease_expiry::LeaseChecked;
+use ff_core::event::EventName;
+use ff_core::execution::{Fence, State};
+use ff_core::fold::Consumer;
+use ff_core::state::Phase;
+use ff_core::{Command, Execution, ExecutionId, Outcome, Reply, WriteSet};
+use proptest::test_runner::TestCaseError;
+
+use crate::store::present;
+use crate::world::World;
+
+/// Kept, or how it was broken.
+pub type Law = Result<(), TestCaseError>;
+
+pub fn law(kept: bool, broken: impl FnOnce() -> String) -> Law {
+    if kept {
+        return Ok(());
+    }
+    Err(TestCaseError::fail(broken()))
+}
+
+/// One command and what came of it.
+pub struct Turn<'a> {
+    pub command: &'a Command,
+    pub before: &'a World,
+    pub after: &'a World,
+    pub outcome: &'a Outcome,
+    pub set: &'a WriteSet,
+}
+
+pub fn every_law_is_kept(turn: &Turn<'_>) -> Law {
+    a_rejected_command_leaves_no_trace(turn)?;
+    only_the_holder_writes(turn)?;
+    let ids: BTreeSet<ExecutionId> = turn.after.rows.executions.keys().copied().collect();
+    for id in ids {
+        match (turn.before.find(id), turn.after.find(id)) {
+            (None, None) => {}
+            (None, Some(x)) => an_execution_begins_by_its_creation(turn, x)?,
+            (Some(x), None) => an_execution_goes_by_retention(turn, x)?,
+            (Some(was), Some(is)) => {
+                versions_are_dense(was, is)?;
+                time_never_runs_backwards(was, is)?;
+                the_epoch_counts_leases(was, is)?;
+                the_end_is_final(turn, was, is)?;
+                counts_are_bounded(is)?;
+                each_end_is_told_once(turn, was, is)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn a_rejected_command_leaves_no_trace(turn: &Turn<'_>) -> Law {
+    if turn.outcome.is_ok() {
+        return Ok(());
+    }
+    law(turn.set.is_empty(), || format!("a rejection wrote {:#?}", turn.set))?;
+    law(same_rows(turn.before, turn.after), || "a rejection changed a row".to_owned())
+}
+
+fn only_the_holder_writes(turn: &Turn<'_>) -> Law {
+    let Some((id, fence)) = presented(turn.command) else {
+        return Ok(());
+    };
+    if turn.set.is_empty() {
+        return Ok(());
+    }
+    let Some(State::Active(active)) = turn.before.find(id).map(|x| &x.state) else {
+        return law(false, || "a worker wrote what nobody held".to_owned());
+    };
+    let holds = turn.before.find(id).map(Execution::fence) == Some(fence)
+        && active.lease.until > turn.before.now;
+    law(holds, || format!("{fence:?} opened {active:#?}"))
+}
+
+fn an_execution_begins_by_its_creation(turn: &Turn<'_>, x: &Execution) -> Law {
+    let begins = matches!(turn.command, Command::Create(create) if create.id == x.id)
+        && (x.version, x.epoch) == (1, 0)
+        && x.state.phase() == Phase::Runnable
+        && turn.set.events.is_empty();
+    law(begins, || format!("{} began as {x:#?}", turn.command.name()))
+}
+
+fn an_execution_goes_by_retention(turn: &Turn<'_>, x: &Execution) -> Law {
+    let goes = matches!(turn.command, Command::Trim(trim) if trim.id == x.id)
+        && x.state.phase() == Phase::Terminal
+        && turn.set.removed == BTreeSet::from([x.id]);
+    law(goes, || format!("{} removed {x:#?}", turn.command.name()))
+}
+
+/// Each change counts one, except of the lease alone.
+fn versions_are_dense(was: &Execution, is: &Execution) -> Law {
+    let expected = was.version + u64::from(!same_but_for_the_lease(was, is));
+    law(is.version == expected, || format!("{was:#?} became {is:#?}"))
+}
+
+fn same_but_for_the_lease(was: &Execution, is: &Execution) -> bool {
+    let mut renewed = was.clone();
+    if let (State::Active(old), State::Active(new)) = (&mut renewed.state, &is.state) {
+        old.lease = new.lease.clone();
+    }
+    renewed == *is
+}
+
+fn time_never_runs_backwards(was: &Execution, is: &Execution) -> Law {
+    let mut forwards = is.updated_at >= was.updated_at
+        && is.spec == was.spec
+        && (was.started_at.is_none() || is.started_at == was.started_at);
+    if let State::Active(active) = &is.state {
+        let lease = &active.lease;
+        forwards &= lease.acquired_at <= lease.renewed_at
+            && lease.renewed_at < lease.until
+            && lease.check_at <= lease.until;
+    }
+    if let (State::Active(old), State::Active(new)) = (&was.state, &is.state) {
+        forwards &= old.lease.renewed_at <= new.lease.renewed_at
+            && old.lease.acquired_at == new.lease.acquired_at
+            && old.lease.claim_id == new.lease.claim_id;
+    }
+    law(forwards, || format!("{was:#?} became {is:#?}"))
+}
+
+/// Odd exactly while somebody holds it; one more on every acquire and on every release.
+fn the_epoch_counts_leases(was: &Execution, is: &Execution) -> Law {
+    let held = |x: &Execution| x.state.phase() == Phase::Active;
+    let expected = was.epoch + u64::from(held(was) != held(is));
+    let counted = is.epoch == expected && (is.epoch % 2 == 1) == held(is);
+    law(counted, || format!("{was:#?} became {is:#?}"))
+}
+
+fn the_end_is_final(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+    let State::Terminal(_) = &was.state else {
+        return Ok(());
+    };
+    let replayed = matches!(turn.command, Command::Replay(replay) if replay.id == is.id);
+    let kept = match &is.state {
+        State::Terminal(_) => is.state == was.state && is.counts == was.counts,
+        State::Runnable(_) => replayed && is.counts.replays == was.counts.replays + 1,
+        State::Active(_) => false,
+    };
+    law(kept, || format!("{was:#?} became {is:#?}"))
+}
+
+fn counts_are_bounded(x: &Execution) -> Law {
+    let (policy, counts) = (&x.spec.policy, &x.counts);
+    let retries = policy.retry_policy.as_ref().map_or(0, |retry| retry.max_retries);
+    let per_replay = 1 + u64::from(retries) + u64::from(policy.max_reclaims());
+    let bounded = counts.retries <= retries
+        && counts.reclaims <= policy.max_reclaims()
+        && counts.replays <= policy.max_replays()
+        && u64::from(counts.attempts) <= (1 + u64::from(counts.replays)) * per_replay;
+    law(bounded, || format!("{counts:?} under {policy:?}"))
+}
+
+fn each_end_is_told_once(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+    let events = turn.set.events.iter().filter(|e| e.execution == is.id);
+    let ends = events.filter(|e| e.kind.name() == EventName::Completion);
+    let ended = was.state.phase() != Phase::Terminal && is.state.phase() == Phase::Terminal;
+    let told = ends.count();
+    law(told == usize::from(ended), || format!("told {told} times: {was:#?} became {is:#?}"))
+}
+
+/// Sending an accepted command again changes nothing more, now or at another time.
+pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
+    let Ok(reply) = turn.outcome else {
+        return Ok(());
+    };
+    let mut world = turn.after.clone();
+    let (again, _) = world.send(turn.command.clone());
+    law(same_after_repeat(turn.command, turn.after, &world), || {
+        "a repeat changed something".to_owned()
+    })?;
+    if answers_alike(turn.command) {
+        law(again.as_ref() == Ok(reply), || format!("{reply:?}, then {again:?}"))?;
+    }
+    // What came too early to do anything may do it later.
+    let early = turn.set.is_empty() || *reply == Reply::ExpireLease(LeaseChecked::Renewed);
+    if early {
+        return Ok(());
+    }
+    let mut world = turn.after.clone();
+    world.now.0 += again_ms;
+    let _ = world.send(turn.command.clone());
+    law(same_after_repeat(turn.command, turn.after, &world), || {
+        format!("a repeat {again_ms} ms later changed something")
+    })
+}
+
+/// Whether the second answer must equal the first; the others say that there was nothing to do.
+fn answers_alike(command: &Command) -> bool {
+    match command {
+        Command::Claim(_)
+        | Command::Renew(_)
+        | Command::ReportProgress(_)
+        | Command::Complete(_)
+        | Command::Fail(_)
+        | Command::Delay(_)
+        | Command::Release(_)
+        | Command::Cancel(_)
+        | Command::Replay(_)
+        | Command::Hold(_)
+        | Command::Unhold(_)
+        | Command::SetTags(_)
+        | Command::SaveCursor(_) => true,
+        Command::Create(_)
+        | Command::Revoke(_)
+        | Command::ChangePriority(_)
+        | Command::ExpireLease(_)
+        | Command::TimeOutAttempt(_)
+        | Command::ExpireExecution(_)
+        | Command::Trim(_)
+        | Command::ForgetKey(_)
+        | Command::DropConsumer(_) => false,
+    }
+}
+
+/// A renewal moves the lease again, progress is reported again, a cursor is saved again.
+fn same_after_repeat(command: &Command, once: &World, twice: &World) -> bool {
+    let mut twice = twice.clone();
+    for (id, row) in &mut twice.rows.executions {
+        let (Some(first), Some(second)) = (once.find(*id), row) else {
+            continue;
+        };
+        match command {
+            Command::Renew(_) if same_but_for_the_lease(first, second) => {
+                *second = first.clone();
+            }
+            Command::ReportProgress(_) => {
+                second.version = first.version;
+                second.updated_at = first.updated_at;
+                second.progress.clone_from(&first.progress);
+            }
+            _ => {}
+        }
+    }
+    if let Command::SaveCursor(save) = command
+        && let (Ok(first), Some(Some(second))) =
+            (once.rows.consumer(&save.consumer), twice.rows.consumers.get_mut(&save.consumer))
+    {
+        *second = Consumer { updated_at: first.updated_at, ..second.clone() };
+    }
+    same_rows(once, &twice)
+}
+
+pub fn same_rows(a: &World, b: &World) -> bool {
+    let (a, b) = (&a.rows, &b.rows);
+    present(&a.executions) == present(&b.executions)
+        && present(&a.keys) == present(&b.keys)
+        && present(&a.consumers) == present(&b.consumers)
+}
+
+/// The fence that a command presents, for which execution.
+fn presented(command: &Command) -> Option<(ExecutionId, Fence)> {
+    match command {
+        Command::Renew(c) => Some((c.id, c.fence)),
+        Command::ReportProgress(c) => Some((c.id, c.fence)),
+        Command::Complete(c) => Some((c.id, c.fence)),
+        Command::Fail(c) => Some((c.id, c.fence)),
+        Command::Delay(c) => Some((c.id, c.fence)),
+        Command::Release(c) => Some((c.id, c.fence)),
+        Command::Cancel(c) => c.fence.map(|fence| (c.id, fence)),
+        Command::Create(_)
+        | Command::Claim(_)
+        | Command::Revoke(_)
+        | Command::Replay(_)
+        | Command::ChangePriority(_)
+        | Command::Hold(_)
+        | Command::Unhold(_)
+        | Command::SetTags(_)
+        | Command::ExpireLease(_)
+        | Command::TimeOutAttempt(_)
+        | Command::ExpireExecution(_)
+        | Command::Trim(_)
+        | Command::ForgetKey(_)
+        | Command::SaveCursor(_)
+        | Command::DropConsumer(_) => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! Random histories end the same on the model and on SQLite.
+
+use std::sync::Arc;
+
+use ff_conformance::history::{Open, play};
+use ff_conformance::{Dial, Dice, Model, Store};
+use ff_core::Config;
+
+fn model(clock: Arc<Dial>) -> Store {
+    let model = Arc::new(Model::new(Config::default(), clock, Box::new(Dice::new(1))));
+    let looked_at = Arc::clone(&model);
+    let dump = Box::new(move || looked_at.tables().clone());
+    Store { backend: model, dump, keep: Box::new(()) }
+}
+
+const STORES: [(&str, Open); 2] = [("model", model), ("sqlite", crate::open)];
+/// Steps of one history; most steps are one to four commands.
+const STEPS: u32 = 60;
+/// Histories in each of the eight tests below; together 2,000.
+const HISTORIES: u64 = 250;
+
+async fn play_all(part: u64) {
+    if let Ok(seed) = std::env::var("FF_SEED") {
+        return play(seed.parse().unwrap(), STEPS, &STORES).await;
+    }
+    for seed in part * HISTORIES..(part + 1) * HISTORIES {
+        play(seed, STEPS, &STORES).await;
+    }
+}
+
+macro_rules! parts {
+    ($($name:ident $part:literal)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            play_all($part).await;
+        })*
+    };
+}
+
+parts! {
+    the_1st_part_agrees 0
+    the_2nd_part_agrees 1
+    the_3rd_part_agrees 2
+    the_4th_part_agrees 3
+    the_5th_part_agrees 4
+    the_6th_part_agrees 5
+    the_7th_part_agrees 6
+    the_8th_part_agrees 7
+}
