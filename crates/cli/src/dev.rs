@@ -39,7 +39,7 @@ pub struct Dev {
 /// How long a lease lasts in the show: short, so that a killed worker is noticed while you watch.
 const LEASE_TTL_MS: u64 = 1_500;
 /// The show ends after this at the latest.
-const SHOW_MAX: Duration = Duration::from_secs(60);
+const SHOW_MAX: Duration = Duration::from_mins(1);
 
 impl Dev {
     /// Runs the show.
@@ -101,7 +101,7 @@ async fn kill_a_worker(engine: &Engine, url: &str) -> anyhow::Result<Sample> {
     process.kill().await.context("cannot kill the worker process")?;
     claimed?;
     println!("A worker process ({pid}) claimed {id} and was killed.");
-    println!("Its lease runs out in {} ms; another worker takes over.\n", LEASE_TTL_MS);
+    println!("Its lease runs out in {LEASE_TTL_MS} ms; another worker takes over.\n");
     Ok(sample)
 }
 

@@ -12,7 +12,7 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::execution::Worker;
 use ff_core::policy::FailureClass;
 use ff_core::text::{Category, LaneId, WorkerId, WorkerInstanceId};
-use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence};
+use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, WorkFilter};
 use ff_engine::{Engine, Error};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ impl SampleWorker {
     /// Runs until killed.
     pub async fn run(self) -> anyhow::Result<()> {
         let engine = Engine::new(database::open(&self.database)?);
-        let duties = (!self.no_duties).then(|| engine.start_duties(&Default::default()));
+        let duties = (!self.no_duties).then(|| engine.start_duties(&WorkFilter::default()));
         let worker = WorkerLoop {
             engine,
             lanes: vec![self.lane],

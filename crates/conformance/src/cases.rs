@@ -207,7 +207,7 @@ macro_rules! suite {
                 a_deadline_expires_what_runs
                 a_deadline_expires_what_is_kept_waiting
                 a_relative_deadline_counts_from_creation
-                the_sooner_of_two_deadlines_counts
+                two_deadlines_exclude_each_other
                 a_deadline_that_was_met_changes_nothing
             }
             reclaim {
@@ -377,6 +377,7 @@ macro_rules! suite {
             duties {
                 a_duty_may_serve_one_namespace
                 a_duty_may_serve_one_tag
+                a_duty_for_one_tag_leaves_keys_alone
                 the_filters_of_a_duty_combine
                 a_duty_takes_no_more_than_its_limit
                 a_duty_with_no_room_does_nothing

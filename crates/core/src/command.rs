@@ -40,6 +40,7 @@ macro_rules! commands {
     ($($name:ident in $module:ident)*) => {
         /// Any command.
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "creations are the bulk of all commands")]
         pub enum Command { $(#[doc = concat!("[`", stringify!($module), "`](crate::decide::",
             stringify!($module), ")")] $name(decide::$module::$name),)* }
 

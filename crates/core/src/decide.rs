@@ -112,7 +112,7 @@ impl<T: OnExecution> Decide for T {
 ///
 /// A worker that lost its lease learns how, while that lease was the last one; afterwards its
 /// fence is simply stale; once the execution ended, it learns how that ended.
-fn holder<'x>(x: &'x Execution, fence: Fence, at: Millis) -> Result<&'x Active, Rejection> {
+fn holder(x: &Execution, fence: Fence, at: Millis) -> Result<&Active, Rejection> {
     let was_last = fence.lease_epoch.checked_add(1) == Some(x.epoch);
     match &x.state {
         State::Active(active) => {
@@ -189,29 +189,21 @@ impl Execution {
 
     /// Whether the worker with `fence` ended the last lease in the way `how`.
     fn ended_by(&self, fence: Fence, how: LeaseEnd) -> bool {
+        let last = self.counts.attempts.checked_sub(1);
         let (last_lease, index) = match &self.state {
-            State::Runnable(r) => (
-                r.last_lease,
-                match &r.next {
-                    Next::Resume(attempt) => attempt.index,
-                    // A released attempt was taken back: its index is the next one again.
-                    Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay
-                        if r.last_lease == Some(LeaseEnd::Released) =>
-                    {
-                        self.counts.attempts
-                    }
-                    Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay => {
-                        self.counts.attempts.saturating_sub(1)
-                    }
-                },
-            ),
-            State::Terminal(t) => {
-                (t.last_lease, t.attempt.as_ref().map_or(u32::MAX, |attempt| attempt.index))
+            State::Runnable(Runnable { next: Next::Resume(attempt), last_lease, .. }) => {
+                (*last_lease, Some(attempt.index))
             }
+            // A released attempt was taken back: its index is the next one again.
+            State::Runnable(r) if r.last_lease == Some(LeaseEnd::Released) => {
+                (r.last_lease, Some(self.counts.attempts))
+            }
+            State::Runnable(r) => (r.last_lease, last),
+            State::Terminal(t) => (t.last_lease, t.attempt.as_ref().map(|attempt| attempt.index)),
             State::Active(_) => return false,
         };
         last_lease == Some(how)
-            && fence.attempt_index == index
+            && index == Some(fence.attempt_index)
             && fence.lease_epoch.checked_add(1) == Some(self.epoch)
     }
 

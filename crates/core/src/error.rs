@@ -123,7 +123,7 @@ codes! {
         "Look at its state; try again when it waits."
     NotRunnable "not_runnable" State false
         "The execution is running or finished."
-        "Cancel or revoke it instead."
+        "Cancel or revoke what is running; replay what has ended."
     ExecutionNotTerminal "execution_not_terminal" State false
         "Only a finished execution can be replayed."
         "Wait for it, or cancel it first."

@@ -173,16 +173,17 @@ impl<T> Default for Delta<T> {
 /// Everything a batch changes. A backend writes it in one transaction, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteSet {
-    /// Executions of which everything they owned is to be removed, before all else.
+    /// Executions that go: their row, payloads, attempts and events are to be removed before all
+    /// else. Their leases and derived rows are in the differences below.
     pub removed: BTreeSet<ExecutionId>,
     /// Executions to insert (nothing before) or update (guarded by the version before).
     pub executions: Vec<Write<Execution>>,
     /// Their leases.
     pub leases: Vec<Write<LeaseRow>>,
     /// Idempotency keys.
-    pub keys: Vec<((Namespace, IdempotencyKey), Option<KeyRow>)>,
+    pub keys: BTreeMap<(Namespace, IdempotencyKey), Option<KeyRow>>,
     /// Consumers.
-    pub consumers: Vec<(ConsumerName, Option<Consumer>)>,
+    pub consumers: BTreeMap<ConsumerName, Option<Consumer>>,
     /// Attempts that are over.
     pub attempts: Vec<AttemptRecord>,
     /// Bytes.
@@ -286,7 +287,7 @@ pub fn fold(
         .collect();
     for (id, before) in first {
         let after = have.executions.get(&id).cloned().flatten();
-        derive(&before, after.as_ref(), cx.now, &mut set);
+        derive(before.as_ref(), after.as_ref(), cx.now, &mut set);
         let before = before.filter(|_| !set.removed.contains(&id));
         // A renewal moves only the lease: same version, no write.
         let same = before.as_ref().map(|x| x.version) == after.as_ref().map(|x| x.version);
@@ -322,13 +323,11 @@ fn absorb(
     }
     if let Some((key, row)) = effects.key {
         have.keys.insert(key.clone(), row.clone());
-        set.keys.retain(|(other, _)| *other != key);
-        set.keys.push((key, row));
+        set.keys.insert(key, row);
     }
     if let Some((name, row)) = effects.consumer {
         have.consumers.insert(name.clone(), row.clone());
-        set.consumers.retain(|(other, _)| *other != name);
-        set.consumers.push((name, row));
+        set.consumers.insert(name, row);
     }
     set.attempts.extend(effects.attempt);
     set.blobs.extend(effects.blob);
@@ -336,8 +335,7 @@ fn absorb(
 }
 
 /// Adds the difference between the derived rows of `before` and `after`.
-fn derive(before: &Option<Execution>, after: Option<&Execution>, now: Millis, set: &mut WriteSet) {
-    let before = before.as_ref();
+fn derive(before: Option<&Execution>, after: Option<&Execution>, now: Millis, set: &mut WriteSet) {
     let (was, is) = (before.and_then(index::place), after.and_then(index::place));
     if was != is {
         let delay = |place: index::Place, due| Timer {

@@ -54,8 +54,6 @@ pub const PROMOTE_BATCH_MAX: u32 = 500;
 pub const PAGE_MAX: u32 = 1_000;
 /// Commands in one batch.
 pub const BATCH_MAX: usize = 1_000;
-/// Durable consumers of the event feed.
-pub const CONSUMERS_MAX: u32 = 256;
 
 /// What a deployment may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

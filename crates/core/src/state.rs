@@ -183,7 +183,7 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
         }
         State::Terminal(t) => {
             v.terminal_outcome = Some(t.ending.outcome());
-            if t.attempt.is_some() {
+            if x.counts.attempts > 0 {
                 v.attempt_state = AttemptState::AttemptTerminal;
             }
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
-use ff_core::{Backend, Millis, StoreError};
+use ff_core::{Backend, Code, Millis, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -109,6 +109,8 @@ impl DutyPlan {
             match outcome {
                 Ok(reply) if (self.did)(&reply) => report.processed += 1,
                 Ok(_) => report.skipped += 1,
+                // Retention was faster: there is nothing left to look after.
+                Err(gone) if gone.code == Code::ExecutionNotFound => report.skipped += 1,
                 Err(rejection) => self.failed(command, &rejection, report),
             }
         }

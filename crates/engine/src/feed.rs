@@ -48,13 +48,13 @@ impl Engine {
     pub async fn consumer(&self, name: ConsumerName) -> Result<Consumer, Error> {
         let key = Key::Consumer(name.clone());
         let WorkingSet { mut consumers, .. } = self.backend.get(&[key]).await?;
-        let at = match consumers.remove(&name).flatten() {
-            Some(known) => known.cursor,
-            None => {
-                let cursor = Cursor::Start;
-                self.execute(SaveCursor { consumer: name.clone(), cursor }).await?;
-                Cursor::Start
-            }
+        let at = if let Some(known) = consumers.remove(&name).flatten() {
+            known.cursor
+        } else {
+            // Registered before anything is read, so that retention waits for it from now on.
+            let save = SaveCursor { consumer: name.clone(), cursor: Cursor::Start };
+            self.execute(save).await?;
+            Cursor::Start
         };
         Ok(Consumer { engine: self.clone(), name, at })
     }

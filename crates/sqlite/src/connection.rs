@@ -5,7 +5,7 @@
 //! the transaction is undone and each job runs again in its own, so that one bad job cannot fail
 //! the others.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ pub fn data_version(db: &Connection) -> Result<i64, StoreError> {
 }
 
 /// What the database said, as one of our errors.
+#[allow(clippy::needless_pass_by_value, reason = "what `map_err` calls takes its error")]
 pub fn store_error(error: rusqlite::Error) -> StoreError {
     let busy = matches!(
         error.sqlite_error_code(),
@@ -131,7 +132,9 @@ fn commit(db: &mut Connection, state: &mut State, mut batch: Vec<WriteJob>) {
     match attempt(db, state, &mut batch) {
         Ok(()) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
         Err(_) if batch.len() > 1 => {
-            batch.into_iter().for_each(|job| commit(db, state, vec![job]));
+            for job in batch {
+                commit(db, state, vec![job]);
+            }
         }
         Err(error) => batch.into_iter().for_each(|job| job.answer(Err(error.clone()))),
     }
@@ -184,7 +187,7 @@ pub struct Readers {
 
 impl Readers {
     /// Starts them. They end when the last handle is dropped.
-    pub fn start(path: &PathBuf, busy: Duration) -> Result<Self, StoreError> {
+    pub fn start(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let (jobs, waiting) = bounded::<ReadJob>(QUEUE_MAX);
         for _ in 0..READERS {
             serve(open(path, busy)?, waiting.clone());

@@ -1,7 +1,10 @@
 //! Bringing a file's schema up to date, or refusing one that is newer than this binary.
 
 use ff_core::backend::StoreError;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
+
+use crate::connection::store_error;
+use crate::statements::schema;
 
 mod embedded {
     refinery::embed_migrations!("migrations");
@@ -35,17 +38,6 @@ pub fn migrate(db: &mut Connection) -> Result<(), StoreError> {
 
 /// The schema version of a file; 0 when it has none.
 fn version(db: &Connection) -> Result<i64, StoreError> {
-    let error = crate::connection::store_error;
-    let table = db
-        .prepare("SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'")
-        .and_then(|mut found| found.exists([]))
-        .map_err(error)?;
-    if !table {
-        return Ok(0);
-    }
-    let version = db
-        .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
-        .optional()
-        .map_err(error)?;
-    Ok(version.flatten().unwrap_or(0))
+    let number = |sql| db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(store_error);
+    if number(schema::exists)? == 0 { Ok(0) } else { number(schema::version) }
 }

@@ -30,6 +30,7 @@ statements! {
     payload { insert load remove }
     queue { insert of_lane }
     ready { head insert promote remove }
+    schema { exists version }
     tag { insert remove }
     timer { due insert next promoted remove retention }
 }

@@ -90,7 +90,12 @@ fn check() -> Outcome {
         Step::cargo("clippy --workspace --all-targets -- -D warnings"),
     ];
     let optional = [
-        (Step::cargo("deny --version"), Step::cargo("deny check"), "cargo-deny", "cargo-deny"),
+        (
+            Step::cargo("deny --version"),
+            Step::cargo("deny check bans licenses sources"),
+            "cargo-deny",
+            "cargo-deny",
+        ),
         (Step::program("typos --version"), Step::program("typos"), "typos", "typos-cli"),
     ];
     for (probe, step, tool, package) in optional {

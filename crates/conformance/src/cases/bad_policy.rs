@@ -94,6 +94,7 @@ pub async fn unknown_policy_fields_are_refused_by_name(w: Arc<World>) {
     for (named, document) in [
         ("fallback_policy", json!({"fallback_policy": {"tiers": []}})),
         ("stream_policy", json!({"stream_policy": {}})),
+        ("budget_ids", json!({"budget_ids": []})),
         ("priority", json!({"priority": 1})),
         ("isolation_level", json!({"routing_requirements": {"isolation_level": "x"}})),
         ("preferred_locality", json!({"routing_requirements": {"preferred_locality": "x"}})),

@@ -73,9 +73,11 @@ pub async fn cancelling_works_from_every_kind_of_waiting(w: Arc<World>) {
     let (lost, _) = w.running(json!({})).await;
     w.revoke(lost).await.expect("it is held");
     w.hold(lost).await.expect("it waits");
-    for id in [delayed, given_back, failed, lost] {
+    let (never, tried) = (AttemptState::None, AttemptState::AttemptTerminal);
+    for (id, attempt) in [(delayed, never), (given_back, tried), (failed, tried), (lost, tried)] {
         assert_eq!(w.cancel(id).await, Ok(()));
         is_cancelled(&w, id).await;
+        assert_eq!(w.vector(id).await.attempt_state, attempt);
     }
     w.pass(1_000);
     assert!(w.claim_one().await.is_none());

@@ -74,16 +74,16 @@ pub async fn a_worker_is_given_only_from_the_lanes_it_asks_for(w: Arc<World>) {
 
 /// One worker for several lanes serves them as if they were one.
 pub async fn several_lanes_are_served_by_urgency(w: Arc<World>) {
-    let a = in_lane(&w, "a", 1).await;
-    let b = in_lane(&w, "b", 3).await;
-    let c = in_lane(&w, "c", 9).await;
-    let d = in_lane(&w, "a", 2).await;
+    let last = in_lane(&w, "a", 1).await;
+    let second = in_lane(&w, "b", 3).await;
+    let first = in_lane(&w, "c", 9).await;
+    let third = in_lane(&w, "a", 2).await;
     let lanes = vec![lane("a"), lane("b"), lane("c")];
     let given = w.claim(ClaimAsk { lanes, ..w.ask(3) }).await;
-    assert_eq!(ids_of(&given), [c, b, d]);
+    assert_eq!(ids_of(&given), [first, second, third]);
     let lanes = vec![lane("b"), lane("a")];
     let given = w.claim(ClaimAsk { lanes, ..w.ask(3) }).await;
-    assert_eq!(ids_of(&given), [a]);
+    assert_eq!(ids_of(&given), [last]);
 }
 
 /// A batch is at most what was asked for, and the rest stays.

@@ -106,6 +106,17 @@ pub async fn a_duty_may_serve_one_tag(w: Arc<World>) {
     }
 }
 
+/// A key has no tags: whoever serves one tag leaves the keys to others.
+pub async fn a_duty_for_one_tag_leaves_keys_alone(w: Arc<World>) {
+    let tagged = Create { tags: tags(&[("app.run", "1")]), ..w.draft() };
+    overdue(&w, Duty::IdempotencyExpiry, tagged).await;
+    w.pass(1);
+    let tag = Some(("app.run".to_owned(), "1".to_owned()));
+    let filter = WorkFilter { namespace: None, tag };
+    assert_eq!(selected(&w, Duty::IdempotencyExpiry, &filter).await, 0);
+    assert_eq!(w.tick(Duty::IdempotencyExpiry).await, [Ok(Reply::ForgetKey(true))]);
+}
+
 /// Namespace and tag must both match.
 pub async fn the_filters_of_a_duty_combine(w: Arc<World>) {
     let tagged = || Create { tags: tags(&[("app.run", "1")]), ..w.draft() };

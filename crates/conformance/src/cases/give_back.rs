@@ -10,14 +10,16 @@ use ff_core::execution::AttemptKind;
 use ff_core::state::{AttemptState, BlockingReason, EligibilityState, PublicState};
 use serde_json::json;
 
-use super::calls::retrying;
+use super::calls::{progress, retrying};
 use crate::world::{TTL_MS, World, code, worker};
 
 /// On shutdown, unstarted work is as if it had never been claimed.
 pub async fn releasing_undoes_the_claim(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
+    w.run(progress(id, fence, 1)).await.expect("it is held");
     assert_eq!(w.release(id, fence).await, Ok(()));
-    assert_eq!(w.get(id).await.counts.attempts, 0);
+    let x = w.get(id).await;
+    assert_eq!((x.counts.attempts, x.progress), (0, None));
     let vector = w.vector(id).await;
     assert_eq!(vector.attempt_state, AttemptState::PendingFirstAttempt);
     assert_eq!(vector.public_state, PublicState::Waiting);

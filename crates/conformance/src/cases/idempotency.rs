@@ -19,12 +19,12 @@ use crate::world::{World, code, lane, namespace};
 
 const DAY_MS: i64 = 86_400_000;
 
-fn key(text: &str) -> Option<IdempotencyKey> {
-    Some(IdempotencyKey::new(text).expect("a valid key"))
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::new(text).expect("a valid key")
 }
 
 fn keyed(w: &World, text: &str) -> Create {
-    Create { idempotency_key: key(text), ..w.draft() }
+    Create { idempotency_key: Some(key(text)), ..w.draft() }
 }
 
 fn duplicate(execution_id: ExecutionId) -> Created {
@@ -54,7 +54,7 @@ pub async fn the_same_id_with_other_content_names_the_field(w: Arc<World>) {
         ("payload_encoding", Create { encoding: Encoding::new("json").ok(), ..same() }),
         ("priority", Create { priority: 1, ..same() }),
         ("creator_identity", Create { creator: Creator::new("x").expect("valid"), ..same() }),
-        ("idempotency_key", Create { idempotency_key: key("k"), ..same() }),
+        ("idempotency_key", Create { idempotency_key: Some(key("k")), ..same() }),
         ("tags", Create { tags: tags(&[("a.b", "c")]), ..same() }),
         ("policy", Create { policy, ..same() }),
         ("delay_until", Create { delay_until: Some(w.now()), ..same() }),
@@ -103,8 +103,7 @@ pub async fn a_key_belongs_to_its_namespace(w: Arc<World>) {
 /// A key is remembered for a day and then swept.
 pub async fn a_key_is_forgotten_after_its_window(w: Arc<World>) {
     let draft = keyed(&w, "order-7");
-    let name = IdempotencyKey::new("order-7").expect("a valid key");
-    let row = Key::Idempotency(draft.namespace.clone(), name);
+    let row = Key::Idempotency(draft.namespace.clone(), key("order-7"));
     w.create(draft).await;
     w.pass(DAY_MS - 1);
     assert_eq!(w.tick(Duty::IdempotencyExpiry).await, []);
@@ -211,10 +210,7 @@ pub async fn two_creations_with_one_key_in_one_batch_are_one(w: Arc<World>) {
 
 /// A key that nobody has is nothing to forget.
 pub async fn forgetting_an_unknown_key_does_nothing(w: Arc<World>) {
-    let forget = ForgetKey {
-        namespace: namespace("test"),
-        key: IdempotencyKey::new("nobody").expect("a valid key"),
-    };
+    let forget = ForgetKey { namespace: namespace("test"), key: key("nobody") };
     assert_eq!(w.run(forget).await, Ok(false));
     assert_eq!(w.due(Duty::IdempotencyExpiry, 10).await, Due::default());
 }

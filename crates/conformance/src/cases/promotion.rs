@@ -36,7 +36,7 @@ pub async fn a_claim_tells_when_the_next_delay_ends(w: Arc<World>) {
     let claims = w.store.backend.claim(&[w.ask(1)]).await;
     let claims = claims.expect("the store works");
     assert!(claims.given.iter().all(Vec::is_empty));
-    assert_eq!(claims.next_due, Some(start.plus(1_000)));
+    assert_eq!((claims.next_due, claims.now), (Some(start.plus(1_000)), start));
     w.pass(1_000);
     assert_eq!(w.promote().await, Some(start.plus(2_000)));
     w.pass(1_000);

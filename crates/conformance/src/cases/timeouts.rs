@@ -199,18 +199,19 @@ pub async fn a_relative_deadline_counts_from_creation(w: Arc<World>) {
     assert_eq!(w.tick(Duty::Deadline).await, [Ok(Reply::ExpireExecution(true))]);
 }
 
-/// Two deadlines are both kept by keeping the sooner.
-pub async fn the_sooner_of_two_deadlines_counts(w: Arc<World>) {
-    for (absolute, relative) in [(300, 700), (700, 300)] {
-        let policy = json!({"timeout_policy": {"execution_deadline_ms": relative}});
-        let draft = Create {
-            policy: Policy::parse(&policy).expect("a valid policy"),
-            deadline_at: Some(w.now().plus(absolute)),
-            ..w.draft()
-        };
-        let id = w.create(draft).await;
-        assert_eq!(w.get(id).await.deadline_at, Some(w.now().plus(300)));
-    }
+/// A replay could not tell which of two deadlines to start again.
+pub async fn two_deadlines_exclude_each_other(w: Arc<World>) {
+    let policy = json!({"timeout_policy": {"execution_deadline_ms": 700}});
+    let draft = Create {
+        policy: Policy::parse(&policy).expect("a valid policy"),
+        deadline_at: Some(w.now().plus(300)),
+        ..w.draft()
+    };
+    let id = draft.id;
+    let refused = w.run(draft).await.expect_err("one deadline is enough");
+    assert_eq!(refused.code, Code::InvalidInput);
+    assert_eq!(refused.field, Some("execution_deadline_at"));
+    assert_eq!(w.find(id).await, None);
 }
 
 /// What ended in time is left alone.

@@ -95,17 +95,17 @@ impl OnExecution for Claim {
                 if same {
                     return Ok(Change::none(leased(x, active)));
                 }
-                return Err(not_leaseable(x, "is held by a worker".to_owned()));
+                return Err(not_leaseable(x, "is held by a worker"));
             }
             State::Terminal(t) => {
-                return Err(not_leaseable(x, format!("has ended: {}", t.ending.outcome())));
+                return Err(not_leaseable(x, &format!("has ended: {}", t.ending.outcome())));
             }
         };
         if runnable.hold.is_some() {
-            return Err(not_leaseable(x, "is held by an operator".to_owned()));
+            return Err(not_leaseable(x, "is held by an operator"));
         }
         if let Some(wait) = runnable.wait.filter(|wait| wait.until > at) {
-            return Err(not_leaseable(x, format!("is delayed until {}", wait.until)));
+            return Err(not_leaseable(x, &format!("is delayed until {}", wait.until)));
         }
         let required = x.spec.policy.required_capabilities();
         if let Some(missing) = required.difference(&self.capabilities).next() {
@@ -116,7 +116,7 @@ impl OnExecution for Claim {
     }
 }
 
-fn not_leaseable(x: &Execution, why: String) -> Rejection {
+fn not_leaseable(x: &Execution, why: &str) -> Rejection {
     let said = format!("{} {why}", x.id);
     Rejection::new(Code::ExecutionNotLeaseable, said).standing(x.standing())
 }

@@ -92,6 +92,10 @@ impl Decide for Create {
         check_payload("input_payload", self.input.len(), config)?;
         check_tags(&self.tags)?;
         self.policy.validate()?;
+        if let (Some(at), Some(_)) = (self.deadline_at, self.policy.execution_deadline_ms()) {
+            let why = "and the policy's execution_deadline_ms exclude each other";
+            return Err(Rejection::invalid(Code::InvalidInput, "execution_deadline_at", at, why));
+        }
         if self.policy.dedup_window_ms.is_some() && self.idempotency_key.is_none() {
             let why = "needs an idempotency_key to apply to";
             return Err(Rejection::invalid(Code::InvalidInput, "dedup_window_ms", "", why));
@@ -100,7 +104,8 @@ impl Decide for Create {
     }
 
     fn bytes(&self) -> usize {
-        COMMAND_BYTES + self.input.len()
+        let tags = self.tags.iter().map(|(key, value)| key.len() + value.len());
+        COMMAND_BYTES + self.input.len() + tags.sum::<usize>()
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
@@ -181,7 +186,7 @@ const WHOLE_BYTES: usize = 16;
 impl Create {
     fn execution(&self, fingerprint: Fingerprint, now: Millis) -> Result<Execution, Rejection> {
         let relative = self.policy.execution_deadline_ms().map(|ms| now.plus(ms));
-        let deadline_at = [self.deadline_at, relative].into_iter().flatten().min();
+        let deadline_at = self.deadline_at.or(relative);
         let wait = self.delay_until.filter(|until| *until > now);
         let wait = wait.map(|until| Wait { until, reason: WaitReason::Delay });
         Ok(Execution {

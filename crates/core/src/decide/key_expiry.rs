@@ -39,7 +39,7 @@ impl Decide for ForgetKey {
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {
         let key = (self.namespace.clone(), self.key.clone());
         let row = have.keys.get(&key).and_then(Option::as_ref);
-        if !row.is_some_and(|row| row.expires_at <= cx.now) {
+        if row.is_none_or(|row| row.expires_at > cx.now) {
             return Ok(Change::none(false));
         }
         let effects = Effects { key: Some((key, None)), ..Effects::default() };

@@ -43,6 +43,7 @@ impl OnExecution for Release {
         let mut waiting = requeue(x, before_claim(active, at), None, LeaseEnd::Released, at);
         if !active.resumed {
             waiting.counts.attempts -= 1;
+            waiting.progress = None;
         }
         Ok(Change {
             reply: (),

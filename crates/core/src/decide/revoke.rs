@@ -1,6 +1,7 @@
 //! Revoke: an operator takes the lease away; another worker will take over.
 //!
-//! Counts as a reclaim. Sent twice: `AlreadySatisfied`, until the next claim.
+//! Counts as a reclaim, and ends the execution when none is left. Sent twice:
+//! `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended.
 
 use super::{Lost, OnExecution, Parting, check_reason, lose_lease, not_active, stale};
 use crate::command::Traffic;

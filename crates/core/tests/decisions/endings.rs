@@ -137,16 +137,15 @@ fn a_deadline_that_has_not_come_ends_nothing() {
 }
 
 #[test]
-fn of_two_deadlines_the_earlier_counts() {
+fn two_deadlines_exclude_each_other() {
     let relative = json!({"timeout_policy": {"execution_deadline_ms": 500}});
-    for (absolute, expected) in [(400, 400), (500, 500), (600, 500)] {
-        let life = Life::begin(Create {
-            policy: ff_core::Policy::parse(&relative).unwrap(),
-            deadline_at: Some(DAWN.plus(absolute)),
-            ..create(1)
-        });
-        assert_eq!(life.x().deadline_at, Some(DAWN.plus(expected)));
-    }
+    let both = Create {
+        policy: ff_core::Policy::parse(&relative).unwrap(),
+        deadline_at: Some(DAWN.plus(400)),
+        ..create(1)
+    };
+    let refused = ff_core::Command::from(both).validate(&ff_core::Config::default()).unwrap_err();
+    assert_eq!(refused.field, Some("execution_deadline_at"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::DutyPlan;
 pub const PLAN: DutyPlan = DutyPlan {
     name: "idempotency_expiry",
     duty: Some(Duty::IdempotencyExpiry),
-    interval: Duration::from_secs(60),
+    interval: Duration::from_mins(1),
     batch: 500,
     did: |reply| matches!(reply, Reply::ForgetKey(true)),
 };

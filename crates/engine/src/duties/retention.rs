@@ -10,7 +10,7 @@ use super::DutyPlan;
 pub const PLAN: DutyPlan = DutyPlan {
     name: "retention",
     duty: Some(Duty::Retention),
-    interval: Duration::from_secs(60),
+    interval: Duration::from_mins(1),
     batch: 500,
     did: |reply| matches!(reply, Reply::Trim(true)),
 };

@@ -1,0 +1,162 @@
+//! Calls made together travel together, within bounds.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ff_core::Code;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::hold::Hold;
+use ff_engine::{Engine, Error, Options};
+
+use crate::slow::Slow;
+use crate::world;
+
+/// An engine with one flight at a time, before a store that waits to be let through.
+fn gated(options: Options) -> (Engine, Arc<Slow>, ff_conformance::World) {
+    let (_, world) = world();
+    let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
+    let engine = Engine::with_options(Arc::clone(&slow) as _, &Options { flights: 1, ..options });
+    (engine, slow, world)
+}
+
+/// Lets everything that is ready to run do so.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
+    let (engine, slow, world) = gated(Options::default());
+    let mut calls = Vec::new();
+    for _ in 0..100 {
+        let (engine, draft) = (engine.clone(), world.draft());
+        calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
+        settle().await;
+    }
+    assert_eq!(slow.batches.load(Ordering::SeqCst), 1, "the first went at once");
+    slow.gate.add_permits(2);
+    for call in calls {
+        assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
+    }
+    assert_eq!(slow.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
+}
+
+#[tokio::test]
+async fn an_idle_engine_sends_a_call_at_once() {
+    let (engine, slow, world) = gated(Options::default());
+    slow.gate.add_permits(3);
+    for number in 1..=3 {
+        engine.create_execution(world.draft()).await.unwrap();
+        assert_eq!(slow.batches.load(Ordering::SeqCst), number);
+    }
+}
+
+#[tokio::test]
+async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
+    let (engine, slow, world) = gated(Options::default());
+    slow.gate.add_permits(1);
+    let known = world.draft();
+    let other = Create { priority: 7, ..known.clone() };
+    let wrong = Create { priority: -1, ..world.draft() };
+    let answers =
+        engine.create_executions(vec![known.clone(), other, wrong, world.draft()]).await.unwrap();
+    let codes: Vec<_> = answers.iter().map(|a| a.as_ref().err().map(|r| r.code)).collect();
+    let conflict = Some(Code::ExecutionIdConflict);
+    assert_eq!(codes, [None, conflict, Some(Code::InvalidInput), None]);
+    assert_eq!(slow.batches.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
+    let (engine, slow, world) = gated(Options { queue_calls_max: 2, ..Options::default() });
+    let mut calls = Vec::new();
+    for _ in 0..10 {
+        let (engine, draft) = (engine.clone(), world.draft());
+        calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
+        settle().await;
+    }
+    slow.gate.add_permits(10);
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(call.await.unwrap());
+    }
+    let refused: Vec<&Error> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert!(refused.len() >= 6, "{} were refused", refused.len());
+    assert!(refused.iter().all(|e| e.code() == Code::Overloaded && e.retryable()));
+    let stored = (world.store.dump)().executions.len();
+    assert_eq!(stored, answers.len() - refused.len());
+}
+
+#[tokio::test]
+async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
+    let (engine, slow, world) = gated(Options { queue_bytes_max: 10_000, ..Options::default() });
+    let large = || Create { input: vec![0; 20_000].into(), ..world.draft() };
+    slow.gate.add_permits(1);
+    engine.create_execution(large()).await.unwrap();
+    let first = tokio::spawn({
+        let (engine, draft) = (engine.clone(), world.draft());
+        async move { engine.create_execution(draft).await }
+    });
+    settle().await;
+    let second = tokio::spawn({
+        let (engine, draft) = (engine.clone(), large());
+        async move { engine.create_execution(draft).await }
+    });
+    settle().await;
+    let third = engine.create_execution(large()).await;
+    assert_eq!(third.unwrap_err().code(), Code::Overloaded);
+    slow.gate.add_permits(2);
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn dropping_a_call_does_not_take_it_back() {
+    let (engine, slow, world) = gated(Options::default());
+    let draft = world.draft();
+    let id = draft.id;
+    let call = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.create_execution(draft).await }
+    });
+    settle().await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    slow.gate.add_permits(1);
+    settle().await;
+    assert!(world.find(id).await.is_some());
+}
+
+#[tokio::test]
+async fn renewals_and_operators_do_not_wait_behind_creations() {
+    let (engine, slow, world) = gated(Options::default());
+    let id = world.create(world.draft()).await;
+    let create = tokio::spawn({
+        let (engine, draft) = (engine.clone(), world.draft());
+        async move { engine.create_execution(draft).await }
+    });
+    settle().await;
+    let hold = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.execute(Hold { id, reason: "now".to_owned() }).await }
+    });
+    settle().await;
+    assert_eq!(slow.batches.load(Ordering::SeqCst), 2, "each queue has its own flight");
+    slow.gate.add_permits(2);
+    create.await.unwrap().unwrap();
+    hold.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_before_it_reaches_the_store() {
+    let (engine, slow, world) = gated(Options::default());
+    let wrong = Create { priority: 9_001, ..world.draft() };
+    let refused = engine.create_execution(wrong).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "invalid_input: priority \"9001\" is out of range; use 0 to 9000"
+    );
+    assert_eq!(slow.batches.load(Ordering::SeqCst), 0);
+}

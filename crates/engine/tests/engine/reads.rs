@@ -1,0 +1,150 @@
+//! Reads, waiting for an end, and consumers.
+
+use std::time::Duration;
+
+use ff_core::Code;
+use ff_core::decide::create::Create;
+use ff_core::event::{Cursor, EventName, Filter};
+use ff_core::query::{Page, Search};
+use ff_core::state::{AttemptState, BlockingReason, PublicState};
+use ff_core::text::ConsumerName;
+use serde_json::json;
+
+use crate::world;
+
+#[tokio::test]
+async fn every_read_of_a_missing_execution_says_so() {
+    let (engine, world) = world();
+    let id = world.id();
+    assert_eq!(engine.describe_execution(id).await.unwrap(), None);
+    assert_eq!(engine.read_execution_info(id).await.unwrap(), None);
+    assert_eq!(engine.read_execution_state(id).await.unwrap(), None);
+    assert_eq!(engine.get_execution_result(id).await.unwrap(), None);
+    assert_eq!(engine.get_execution_namespace(id).await.unwrap(), None);
+    assert_eq!(engine.get_execution_tag(id, "app.x").await.unwrap(), None);
+    assert_eq!(engine.history(id).await.unwrap(), None);
+    let missing = Code::ExecutionNotFound;
+    assert_eq!(engine.read_execution_context(id).await.unwrap_err().code(), missing);
+    assert_eq!(engine.read_current_attempt_index(id).await.unwrap_err().code(), missing);
+    assert_eq!(engine.read_total_attempt_count(id).await.unwrap_err().code(), missing);
+    assert_eq!(engine.await_execution(id, Duration::ZERO).await.unwrap_err().code(), missing);
+}
+
+#[tokio::test]
+async fn a_life_reads_back_from_every_side() {
+    let (engine, world) = world();
+    let tags = [("app.order".to_owned(), "7".to_owned())].into();
+    let id = world.create(Create { tags, ..world.draft() }).await;
+    let info = engine.read_execution_info(id).await.unwrap().unwrap();
+    assert_eq!(info.state_vector.attempt_state, AttemptState::PendingFirstAttempt);
+    assert_eq!(info.state_vector.blocking_reason, BlockingReason::WaitingForWorker);
+    let context = engine.read_execution_context(id).await.unwrap();
+    assert_eq!(&context.input.unwrap().bytes[..], b"in");
+    assert_eq!(context.tags["app.order"], "7");
+
+    let fence = world.take(id).await.leased.fence;
+    let snapshot = engine.describe_execution(id).await.unwrap().unwrap();
+    assert_eq!(snapshot.current_lease.unwrap().fence, fence);
+    assert_eq!(engine.read_total_attempt_count(id).await.unwrap(), 1);
+    assert_eq!(engine.get_execution_result(id).await.unwrap(), None);
+
+    world.complete(id, fence).await.unwrap();
+    assert_eq!(&engine.get_execution_result(id).await.unwrap().unwrap().bytes[..], b"out");
+    let history = engine.history(id).await.unwrap().unwrap();
+    assert_eq!(history.attempts.len(), 1);
+    assert_eq!(history.events.len(), 1);
+    assert_eq!(history.snapshot.public_state, PublicState::Completed);
+
+    engine.replay_execution(id, "once more").await.unwrap();
+    assert_eq!(engine.get_execution_result(id).await.unwrap(), None, "until it succeeds again");
+    let fence = world.take(id).await.leased.fence;
+    world.complete(id, fence).await.unwrap();
+    assert_eq!(engine.history(id).await.unwrap().unwrap().attempts.len(), 2);
+    assert!(engine.get_execution_result(id).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn waiting_for_an_end_wakes_when_it_comes() {
+    let (engine, world) = world();
+    let (id, fence) = world.running(json!({})).await;
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.await_execution(id, Duration::from_secs(20)).await }
+    });
+    tokio::task::yield_now().await;
+    world.complete(id, fence).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), PublicState::Completed);
+    let (id, _) = world.running(json!({})).await;
+    let state = engine.await_execution(id, Duration::from_millis(10)).await.unwrap();
+    assert_eq!(state, PublicState::Active, "the time was up");
+}
+
+#[tokio::test]
+async fn listing_pages_and_counts_agree() {
+    let (engine, world) = world();
+    for number in 0..25 {
+        world.pass(1);
+        let lane = ff_conformance::world::lane(if number < 5 { "a" } else { "b" });
+        world.create(Create { lane, ..world.draft() }).await;
+    }
+    let mut page = Page::first(10);
+    let mut seen = Vec::new();
+    loop {
+        let (found, next) = engine.search_executions(Search::default(), &page).await.unwrap();
+        seen.extend(found.into_iter().map(|x| x.created_at));
+        let Some(next) = next else { break };
+        page.after = Some(next);
+    }
+    assert_eq!(seen.len(), 25);
+    assert!(seen.windows(2).all(|pair| pair[0] > pair[1]), "newest first");
+    let counts = engine.count_executions().await.unwrap();
+    let counts: Vec<_> = counts.iter().map(|c| (c.lane.as_str(), c.state, c.count)).collect();
+    assert_eq!(counts, [("a", PublicState::Waiting, 5), ("b", PublicState::Waiting, 20)]);
+    let (lanes, next) = engine.list_lanes(None, 1).await.unwrap();
+    assert_eq!(lanes[0].as_str(), "a");
+    let (lanes, end) = engine.list_lanes(next, 5).await.unwrap();
+    assert_eq!((lanes[0].as_str(), end), ("b", None));
+}
+
+#[tokio::test]
+async fn a_consumer_goes_on_where_it_acknowledged() {
+    let (engine, world) = world();
+    let name = ConsumerName::new("billing").unwrap();
+    let filter = Filter { kinds: vec![EventName::Completion], ..Filter::default() };
+    for _ in 0..5 {
+        let (id, fence) = world.running(json!({})).await;
+        world.complete(id, fence).await.unwrap();
+    }
+    let mut consumer = engine.consumer(name.clone()).await.unwrap();
+    let first = consumer.next(&filter, 2, Duration::ZERO).await.unwrap();
+    assert_eq!(first.events.len(), 2);
+    consumer.acknowledge(&first.next).await.unwrap();
+    drop(consumer);
+    let consumer = engine.consumer(name.clone()).await.unwrap();
+    let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
+    assert_eq!(rest.events.len(), 3, "k + 1 comes first");
+    assert!(rest.events[0].cursor > first.next);
+    assert_eq!(engine.list_consumers().await.unwrap(), [name.clone()]);
+    engine.drop_consumer(name).await.unwrap();
+    assert_eq!(engine.list_consumers().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_reader_of_the_feed_wakes_for_what_it_wants() {
+    let (engine, world) = world();
+    let tail = engine.feed_tail().await.unwrap();
+    assert_eq!(tail, Cursor::Start);
+    let filter = Filter { kinds: vec![EventName::Completion], ..Filter::default() };
+    let reader = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.read_events(&tail, &filter, 10, Duration::from_secs(20)).await }
+    });
+    tokio::task::yield_now().await;
+    let id = world.create(world.draft()).await;
+    engine.hold_execution(id, "not yet").await.unwrap();
+    engine.unhold_execution(id).await.unwrap();
+    let fence = world.take(id).await.leased.fence;
+    world.complete(id, fence).await.unwrap();
+    let page = reader.await.unwrap().unwrap();
+    assert_eq!(page.events.len(), 1, "only what was asked for");
+}
