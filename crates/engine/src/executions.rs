@@ -46,6 +46,8 @@ pub struct History {
     pub attempts: Vec<AttemptLine>,
     /// What happened, oldest first.
     pub events: Vec<FeedEvent>,
+    /// Whether there are more attempts or events than the first thousand of each shown here.
+    pub more: bool,
 }
 
 impl Engine {
@@ -213,14 +215,17 @@ impl Engine {
     pub async fn history(&self, id: ExecutionId) -> Result<Option<History>, Error> {
         let now = self.backend.now().await?;
         let Some(x) = self.find_execution(id).await? else { return Ok(None) };
-        let mut attempts: Vec<AttemptLine> = match self.rows(&Query::Attempts(id)).await? {
+        let over = self.backend.list(&Query::Attempts(id), &Page::first(PAGE_MAX)).await?;
+        let mut attempts: Vec<AttemptLine> = match over.rows {
             Rows::Attempts(over) => over.into_iter().map(AttemptLine::from).collect(),
             other => unreachable!("attempts were asked for, not {other:?}"),
         };
         attempts.extend(AttemptLine::current(&x));
         let filter = Filter { execution: Some(id), ..Filter::default() };
         let events = self.backend.events(&Cursor::Start, &filter, PAGE_MAX).await?.events;
-        Ok(Some(History { snapshot: ExecutionSnapshot::of(&x, now), attempts, events }))
+        let full = usize::try_from(PAGE_MAX).is_ok_and(|max| events.len() >= max);
+        let more = over.next.is_some() || full;
+        Ok(Some(History { snapshot: ExecutionSnapshot::of(&x, now), attempts, events, more }))
     }
 
     /// Waits until it has ended, up to `wait`; the state it is in then.

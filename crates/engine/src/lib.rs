@@ -17,7 +17,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::command::{Operation, Traffic};
+use ff_core::command::{Command, Operation, Traffic};
 use ff_core::time::Millis;
 use ff_core::{Backend, StoreError};
 
@@ -103,14 +103,15 @@ impl Engine {
     }
 
     /// Sends commands of one kind together; answers in their order. A refused one does not
-    /// affect the others.
+    /// affect the others. More than [`BATCH_MAX`](ff_core::limits::BATCH_MAX) go one batch after
+    /// the other; after an error, those of earlier batches are done.
     pub async fn execute_all<C: Operation>(
         &self,
         commands: Vec<C>,
     ) -> Result<Vec<Result<C::Reply, ff_core::Rejection>>, Error> {
         let config = self.backend.config();
         let mut answers = Vec::with_capacity(commands.len());
-        let mut valid = Vec::with_capacity(commands.len());
+        let mut valid: Vec<Command> = Vec::with_capacity(commands.len());
         for command in commands {
             answers.push(command.validate(config).err().map(Err));
             if answers.last().is_some_and(Option::is_none) {
@@ -123,7 +124,10 @@ impl Engine {
             Traffic::Create => &self.queues.create,
             Traffic::Admin => &self.queues.admin,
         };
-        let sent = if valid.is_empty() { Vec::new() } else { queue.send(valid).await? };
+        let mut sent = Vec::with_capacity(valid.len());
+        for chunk in valid.chunks(ff_core::limits::BATCH_MAX) {
+            sent.extend(queue.send(chunk.to_vec()).await?);
+        }
         let mut sent = sent.into_iter().map(|outcome| {
             outcome.map(|reply| C::reply(reply).expect("a command is answered in its own kind"))
         });

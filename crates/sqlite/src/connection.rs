@@ -5,6 +5,7 @@
 //! the transaction is undone and each job runs again in its own, so that one bad job cannot fail
 //! the others.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -129,7 +130,11 @@ impl Writer {
 }
 
 fn commit(db: &mut Connection, state: &mut State, mut batch: Vec<WriteJob>) {
-    match attempt(db, state, &mut batch) {
+    // A panic is a bug in one job. It undoes the transaction and must not take the writer, and
+    // with it every later call, down.
+    let done = catch_unwind(AssertUnwindSafe(|| attempt(db, state, &mut batch)));
+    let bug = || Err(StoreError::Transport { cause: "a call panicked; see the log".to_owned() });
+    match done.unwrap_or_else(|_| bug()) {
         Ok(()) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
         Err(_) if batch.len() > 1 => {
             for job in batch {

@@ -12,10 +12,11 @@ use crate::slow::Slow;
 use crate::world;
 
 /// An engine with one flight at a time, before a store that waits to be let through.
-fn gated(options: Options) -> (Engine, Arc<Slow>, ff_conformance::World) {
+fn gated(options: &Options) -> (Engine, Arc<Slow>, ff_conformance::World) {
     let (_, world) = world();
     let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
-    let engine = Engine::with_options(Arc::clone(&slow) as _, &Options { flights: 1, ..options });
+    let engine =
+        Engine::with_options(Arc::clone(&slow) as _, &Options { flights: 1, ..options.clone() });
     (engine, slow, world)
 }
 
@@ -28,7 +29,7 @@ async fn settle() {
 
 #[tokio::test]
 async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     let mut calls = Vec::new();
     for _ in 0..100 {
         let (engine, draft) = (engine.clone(), world.draft());
@@ -45,7 +46,7 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
 
 #[tokio::test]
 async fn an_idle_engine_sends_a_call_at_once() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     slow.gate.add_permits(3);
     for number in 1..=3 {
         engine.create_execution(world.draft()).await.unwrap();
@@ -55,7 +56,7 @@ async fn an_idle_engine_sends_a_call_at_once() {
 
 #[tokio::test]
 async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     slow.gate.add_permits(1);
     let known = world.draft();
     let other = Create { priority: 7, ..known.clone() };
@@ -70,7 +71,7 @@ async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
 
 #[tokio::test]
 async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
-    let (engine, slow, world) = gated(Options { queue_calls_max: 2, ..Options::default() });
+    let (engine, slow, world) = gated(&Options { queue_calls_max: 2, ..Options::default() });
     let mut calls = Vec::new();
     for _ in 0..10 {
         let (engine, draft) = (engine.clone(), world.draft());
@@ -91,7 +92,7 @@ async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
 
 #[tokio::test]
 async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
-    let (engine, slow, world) = gated(Options { queue_bytes_max: 10_000, ..Options::default() });
+    let (engine, slow, world) = gated(&Options { queue_bytes_max: 10_000, ..Options::default() });
     let large = || Create { input: vec![0; 20_000].into(), ..world.draft() };
     slow.gate.add_permits(1);
     engine.create_execution(large()).await.unwrap();
@@ -114,7 +115,7 @@ async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
 
 #[tokio::test]
 async fn dropping_a_call_does_not_take_it_back() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     let draft = world.draft();
     let id = draft.id;
     let call = tokio::spawn({
@@ -131,7 +132,7 @@ async fn dropping_a_call_does_not_take_it_back() {
 
 #[tokio::test]
 async fn renewals_and_operators_do_not_wait_behind_creations() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     let id = world.create(world.draft()).await;
     let create = tokio::spawn({
         let (engine, draft) = (engine.clone(), world.draft());
@@ -151,7 +152,7 @@ async fn renewals_and_operators_do_not_wait_behind_creations() {
 
 #[tokio::test]
 async fn bad_input_is_refused_before_it_reaches_the_store() {
-    let (engine, slow, world) = gated(Options::default());
+    let (engine, slow, world) = gated(&Options::default());
     let wrong = Create { priority: 9_001, ..world.draft() };
     let refused = engine.create_execution(wrong).await.unwrap_err();
     assert_eq!(

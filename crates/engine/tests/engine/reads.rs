@@ -124,7 +124,7 @@ async fn a_consumer_goes_on_where_it_acknowledged() {
     let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
     assert_eq!(rest.events.len(), 3, "k + 1 comes first");
     assert!(rest.events[0].cursor > first.next);
-    assert_eq!(engine.list_consumers().await.unwrap(), [name.clone()]);
+    assert_eq!(engine.list_consumers().await.unwrap(), std::slice::from_ref(&name));
     engine.drop_consumer(name).await.unwrap();
     assert_eq!(engine.list_consumers().await.unwrap(), []);
 }
