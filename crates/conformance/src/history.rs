@@ -198,15 +198,20 @@ impl Author {
             }
             _ => {
                 let ms = match self.rng.random_range(0..10) {
-                    0 => -self.rng.random_range(0..20_000),
-                    1..=6 => self.rng.random_range(0..2_000),
-                    7 | 8 => self.rng.random_range(0..60_000),
-                    _ => self.rng.random_range(0..4_000_000),
+                    0 => -self.ticks(200),
+                    1..=6 => self.ticks(20),
+                    7 | 8 => self.ticks(600),
+                    _ => self.ticks(40_000),
                 };
                 self.clock.advance(ms);
                 Step::Pass
             }
         }
+    }
+
+    /// A duration in whole ticks of 100 ms, so that things often fall due at the same moment.
+    fn ticks(&mut self, up_to: i64) -> i64 {
+        self.rng.random_range(0..up_to) * 100
     }
 
     fn some_id(&mut self) -> ExecutionId {
@@ -248,7 +253,7 @@ impl Author {
             worker: worker(["w1", "w2"].choose(&mut self.rng).expect("there are two")),
             lanes,
             capabilities: gpu.into_iter().collect(),
-            lease_ttl_ms: self.rng.random_range(10..30_000),
+            lease_ttl_ms: self.ticks(300).unsigned_abs() + 100,
             max: self.rng.random_range(1..=3),
         };
         self.claims.push(ask.clone());
@@ -273,9 +278,9 @@ impl Author {
                 "max_reclaim_count": 0}),
         };
         let key = self.rng.random_bool(0.15).then(|| format!("k{}", self.rng.random_range(0..3)));
-        let later = |author: &mut Self, odds, up_to: u64| {
+        let later = |author: &mut Self, odds, up_to: i64| {
             let chosen = author.rng.random_bool(odds);
-            chosen.then(|| now.plus(author.rng.random_range(0..up_to)))
+            chosen.then(|| now.plus(author.ticks(up_to).unsigned_abs()))
         };
         let tagged = self.rng.random_bool(0.3);
         Create {
@@ -290,8 +295,8 @@ impl Author {
             idempotency_key: key.map(|key| IdempotencyKey::new(key).expect("a valid key")),
             tags: if tagged { self.tags() } else { [].into() },
             policy: Policy::parse(&policy).expect("a valid policy"),
-            delay_until: later(self, 0.2, 3_000),
-            deadline_at: later(self, 0.1, 30_000),
+            delay_until: later(self, 0.2, 30),
+            deadline_at: later(self, 0.1, 300),
         }
     }
 
@@ -332,13 +337,13 @@ impl Author {
                 }
                 .into()
             }
-            5 => Renew { id, fence, lease_ttl_ms: self.rng.random_range(10..40_000) }.into(),
+            5 => Renew { id, fence, lease_ttl_ms: self.ticks(400).unsigned_abs() + 100 }.into(),
             6 => {
                 let percent = Some(self.rng.random_range(0..=100));
                 ReportProgress { id, fence, percent, message: None }.into()
             }
             7 => {
-                let ms = self.rng.random_range(0..5_000);
+                let ms = self.ticks(50).unsigned_abs();
                 let delay_until = if self.rng.random() { now.plus(ms) } else { now.minus(ms) };
                 Delay { id, fence, delay_until }.into()
             }
