@@ -32,8 +32,8 @@ pub struct Dev {
     #[arg(long)]
     database: Option<String>,
     /// How many of the plain executions to create
-    #[arg(long, default_value_t = 40)]
-    count: usize,
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(..=900))]
+    count: u16,
 }
 
 /// How long a lease lasts in the show: short, so that a killed worker is noticed while you watch.
@@ -54,7 +54,7 @@ impl Dev {
         let duties = engine.start_duties(&WorkFilter::default());
 
         let victim = kill_a_worker(&engine, &url).await?;
-        let mut shown = samples::create(&engine, self.count).await?;
+        let mut shown = samples::create(&engine, self.count.into()).await?;
         shown.push(victim);
         let worker = tokio::spawn(local_worker(&engine)?.run());
         let steering = tokio::spawn(samples::steer(engine.clone(), shown.clone()));

@@ -21,7 +21,7 @@ use ff_core::event::{Cursor, FeedEvent, Filter};
 use ff_core::execution::State;
 use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
-use ff_core::index::{Ready, TimerKind};
+use ff_core::index::TimerKind;
 use ff_core::limits::{Config, PAGE_MAX, PROMOTE_BATCH_MAX};
 use ff_core::query::{Count, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
@@ -73,7 +73,8 @@ impl Model {
         let mut entropy = self.entropy.lock().expect("no holder of this lock panics");
         let mut cx = Cx { now: self.clock.now(), config: &self.config, entropy: entropy.as_mut() };
         let (outcomes, set) = fold(batch, &mut have, &mut cx);
-        if !set.ready.insert.is_empty() || !set.timers.insert.is_empty() {
+        let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
+        if delayed || !set.ready.insert.is_empty() {
             self.work.send_modify(|generation| *generation += 1);
         }
         if !set.events.is_empty() {
@@ -96,10 +97,13 @@ impl Model {
                 claim_id: ask.claim_id,
             })
         };
-        let batch: Vec<_> = candidates.into_iter().map(claim).collect();
+        let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
         let mut claimed = Vec::new();
-        for outcome in self.run(tables, &batch) {
-            if let Ok(Reply::Claim(leased)) = outcome {
+        for id in candidates {
+            // A refused one waits again, because the clock was turned back: the next do.
+            if claimed.len() < max
+                && let Some(Ok(Reply::Claim(leased))) = self.run(tables, &[claim(id)]).pop()
+            {
                 let input = tables.blobs.get(&BlobRef::Input(leased.execution.id)).cloned();
                 claimed.push(Claimed { leased, input });
             }
@@ -268,10 +272,8 @@ impl Tables {
             .filter(|queue| queue.capabilities.is_subset(&ask.capabilities))
             .map(|queue| queue.id)
             .collect();
-        let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
-        let ready: Vec<&Ready> =
-            self.ready.iter().filter(|ready| suits.contains(&ready.queue)).take(max).collect();
-        ready.into_iter().map(|ready| ready.execution).collect()
+        let ready = self.ready.iter().filter(|ready| suits.contains(&ready.queue));
+        ready.map(|ready| ready.execution).collect()
     }
 
     /// What is held under a claim already made.

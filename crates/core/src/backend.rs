@@ -60,6 +60,21 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The refusal of the one command that needs a row which cannot be read; any other error
+    /// concerns the whole batch.
+    pub fn refusal(self) -> Result<Rejection, Self> {
+        match self {
+            Self::Corruption { column, value, why } => {
+                let said = format!("column {column} holds {value:?}: {why}");
+                Ok(Rejection { value: Some(value), ..Rejection::new(Code::Corruption, said) })
+            }
+            Self::RetryExhausted { .. }
+            | Self::SchemaTooNew { .. }
+            | Self::Transport { .. }
+            | Self::Closed => Err(self),
+        }
+    }
+
     /// The stable code.
     pub fn code(&self) -> Code {
         match self {
@@ -179,7 +194,8 @@ pub enum Interest {
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Loads what the commands need, folds them, writes the result, in one transaction.
-    /// Outcomes are in the order of the commands.
+    /// Outcomes are in the order of the commands. A command that needs a row which cannot be
+    /// read is refused as `corruption`; the others are not affected.
     async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError>;
 
     /// Moves due delays to the ready table, then hands out what is ready. With no asks, it only

@@ -1,4 +1,5 @@
-//! Reads that find things: a closed list of queries, each backed by an index, each paged.
+//! Reads that find things: a closed list of queries, each backed by an index and paged, except
+//! for counts, which look at every execution.
 
 use serde::Serialize;
 

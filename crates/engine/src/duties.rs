@@ -88,19 +88,8 @@ impl DutyPlan {
         if found == 0 {
             return Ok(report);
         }
-        match backend.apply(due.commands.clone()).await {
-            Ok(outcomes) => self.count(&due.commands, outcomes, &mut report),
-            // One damaged row must not keep the others waiting: find it by going one by one.
-            Err(StoreError::Corruption { .. }) => {
-                for command in due.commands {
-                    match backend.apply(vec![command.clone()]).await {
-                        Ok(outcomes) => self.count(&[command], outcomes, &mut report),
-                        Err(error) => self.failed(&command, &error, &mut report),
-                    }
-                }
-            }
-            Err(error) => return Err(error),
-        }
+        let outcomes = backend.apply(due.commands.clone()).await?;
+        self.count(&due.commands, outcomes, &mut report);
         Ok(report)
     }
 

@@ -1,12 +1,12 @@
 //! Applying a batch: load, fold, write, inside the writer's transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ff_core::backend::StoreError;
 use ff_core::command::{Command, Outcome};
 use ff_core::fold::{Cx, WorkingSet};
-use ff_core::index::QueueId;
+use ff_core::index::{QueueId, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy};
 use ff_core::{fold, needs};
@@ -57,29 +57,53 @@ impl State {
 }
 
 /// Loads what the commands need, folds them and writes the result.
+///
+/// A command that needs a row which cannot be read is refused alone.
 pub fn apply(
     tx: &Transaction<'_>,
     state: &mut State,
     batch: &[Command],
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut have = WorkingSet::default();
-    for command in batch {
-        loop {
-            let missing = needs(command, &have);
-            if missing.is_empty() {
-                break;
+    let mut refused = BTreeMap::new();
+    let mut readable = Vec::with_capacity(batch.len());
+    for (at, command) in batch.iter().enumerate() {
+        match load_for(tx, command, &mut have) {
+            Ok(()) => readable.push(command.clone()),
+            Err(error) => {
+                tracing::error!(?command, %error, "refused a command on a damaged row");
+                refused.insert(at, error.refusal()?);
             }
-            load::load(tx, &missing, &mut have)?;
         }
     }
     let now = state.clock.now();
     let mut cx = Cx { now, config: &state.config, entropy: state.entropy.as_mut() };
-    let (outcomes, mut set) = fold(batch, &mut have, &mut cx);
+    let (outcomes, mut set) = fold(&readable, &mut have, &mut cx);
     set.queues.retain(|queue| !state.queues.contains(&queue.id));
     write::write(tx, &set)?;
     let pending = &mut state.pending;
     pending.queues.extend(set.queues.iter().map(|queue| queue.id));
-    pending.work |= !set.ready.insert.is_empty() || !set.timers.insert.is_empty();
+    let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
+    pending.work |= delayed || !set.ready.insert.is_empty();
     pending.events |= !set.events.is_empty();
-    Ok(outcomes)
+    let mut outcomes = outcomes.into_iter();
+    let all = (0..batch.len()).map(|at| match refused.remove(&at) {
+        Some(rejection) => Err(rejection),
+        None => outcomes.next().expect("an outcome for each command"),
+    });
+    Ok(all.collect())
+}
+
+fn load_for(
+    tx: &Transaction<'_>,
+    command: &Command,
+    have: &mut WorkingSet,
+) -> Result<(), StoreError> {
+    loop {
+        let missing = needs(command, have);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        load::load(tx, &missing, have)?;
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ff_core::backend::StoreError;
 use ff_core::command::{Command, Reply};
 use ff_core::decide::claim::Claim;
-use ff_core::fold::{BlobRef, Key, WorkingSet};
+use ff_core::fold::BlobRef;
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Ready, TimerKind};
 use ff_core::limits::PROMOTE_BATCH_MAX;
@@ -18,11 +18,12 @@ use crate::apply::{State, apply};
 use crate::codec::Reader;
 use crate::connection::store_error;
 use crate::due;
-use crate::load::{all, blobs, load};
+use crate::load::{all, blobs};
 use crate::statements::{lease, queue, ready, timer};
 
-/// Damaged rows at the head of a queue that a claim looks past.
-const UNREADABLE_MAX: u32 = 16;
+/// Places at the head of a queue that a claim may look past, when what stands there is damaged
+/// or waits again because the clock was turned back.
+const SPARE_MAX: u32 = 64;
 
 /// Moves due delays to their queues, then hands out what is ready.
 pub fn claim(
@@ -50,25 +51,29 @@ fn claim_one(
 ) -> Result<Vec<Claimed>, StoreError> {
     let params = (ask.claim_id.as_bytes(), now.0);
     let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
-    let mut chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
-    skip_unreadable(tx, &mut chosen)?;
-    chosen.truncate(usize::try_from(ask.max).unwrap_or(usize::MAX));
-    let claim = |id| {
+    let chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
+    let claim = |id: &ExecutionId| {
         Command::from(Claim {
-            id,
+            id: *id,
             worker: ask.worker.clone(),
             capabilities: ask.capabilities.clone(),
             lease_ttl_ms: ask.lease_ttl_ms,
             claim_id: ask.claim_id,
         })
     };
-    let batch: Vec<_> = chosen.into_iter().map(claim).collect();
-    let mut claimed = Vec::with_capacity(batch.len());
-    for outcome in apply(tx, state, &batch)? {
-        // A refusal means that the clock was turned back: the row waits for its time again.
-        if let Ok(Reply::Claim(leased)) = outcome {
-            let input = blobs(tx, &[BlobRef::Input(leased.execution.id)])?.pop();
-            claimed.push(Claimed { leased, input });
+    let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
+    let mut claimed = Vec::with_capacity(chosen.len().min(max));
+    let mut rest = &chosen[..];
+    while !rest.is_empty() && claimed.len() < max {
+        let (now, later) = rest.split_at(rest.len().min(max - claimed.len()));
+        rest = later;
+        let batch: Vec<Command> = now.iter().map(claim).collect();
+        for outcome in apply(tx, state, &batch)? {
+            // Refused: damaged, or the clock was turned back and it waits again. The next do.
+            if let Ok(Reply::Claim(leased)) = outcome {
+                let input = blobs(tx, &[BlobRef::Input(leased.execution.id)])?.pop();
+                claimed.push(Claimed { leased, input });
+            }
         }
     }
     Ok(claimed)
@@ -78,7 +83,7 @@ fn claim_one(
 fn candidates(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<Vec<ExecutionId>, StoreError> {
     let mut heads: Vec<Ready> = Vec::new();
     for id in suitable(tx, ask)? {
-        heads.extend(all(tx, ready::head, (id.0, ask.max + UNREADABLE_MAX), |row| {
+        heads.extend(all(tx, ready::head, (id.0, ask.max + SPARE_MAX), |row| {
             let mut r = Reader::new(row);
             let rank = number("rank", r.take("rank")?)?;
             let turn = Millis(r.take("turn_ms")?);
@@ -87,22 +92,6 @@ fn candidates(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<Vec<ExecutionId>, 
     }
     heads.sort();
     Ok(heads.into_iter().map(|ready| ready.execution).collect())
-}
-
-/// Leaves out rows that cannot be read, so that a damaged one does not hide those behind it.
-fn skip_unreadable(tx: &Transaction<'_>, ids: &mut Vec<ExecutionId>) -> Result<(), StoreError> {
-    let mut readable = Vec::with_capacity(ids.len());
-    for id in ids.drain(..) {
-        match load(tx, &[Key::Execution(id)], &mut WorkingSet::default()) {
-            Ok(()) => readable.push(id),
-            Err(StoreError::Corruption { column, value, why }) => {
-                tracing::error!(%id, column, value, why, "skipped a damaged execution");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    *ids = readable;
-    Ok(())
 }
 
 /// The queues of the lanes asked for whose requirements the worker meets.

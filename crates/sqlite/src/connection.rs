@@ -140,12 +140,17 @@ fn commit(db: &mut Connection, state: &mut State, mut batch: Vec<WriteJob>) {
     let bug = || Err(StoreError::Transport { cause: "a call panicked; see the log".to_owned() });
     match done.unwrap_or_else(|_| bug()) {
         Ok(()) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
-        Err(_) if batch.len() > 1 => {
+        // When the file is locked, one by one they would only wait again, each as long.
+        Err(error) if batch.len() == 1 || matches!(error, StoreError::RetryExhausted { .. }) => {
+            for job in batch {
+                job.answer(Err(error.clone()));
+            }
+        }
+        Err(_) => {
             for job in batch {
                 commit(db, state, vec![job]);
             }
         }
-        Err(error) => batch.into_iter().for_each(|job| job.answer(Err(error.clone()))),
     }
 }
 

@@ -211,9 +211,13 @@ impl Backend for Sqlite {
         let mut signal = self.signal(interest).subscribe();
         loop {
             let changed = signal.wait_for(|generation| *generation != seen);
-            let woken = tokio::time::timeout(self.poll, changed).await.is_ok();
-            if woken || self.foreign_commit().await {
+            if tokio::time::timeout(self.poll, changed).await.is_ok() {
                 return;
+            }
+            if self.foreign_commit().await {
+                // Whoever notices tells everybody who waits in this process, itself included.
+                self.signals.work.send_modify(|generation| *generation += 1);
+                self.signals.events.send_modify(|generation| *generation += 1);
             }
         }
     }

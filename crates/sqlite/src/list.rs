@@ -100,9 +100,14 @@ fn executions(
 ) -> Result<Vec<Execution>, StoreError> {
     let stored = search.state.map(PublicState::stored);
     let (tag, value) = search.tag.as_ref().map(|(key, value)| (key, value)).unzip();
-    let after = match &page.after {
-        Some(After::Created(at, id)) => Some((at.0, key(*id))),
-        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => None,
+    // Whatever was created before `created_to`, and comes after the last page.
+    let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i64::MIN, [0; 16]);
+    let before = match &page.after {
+        Some(After::Created(at, id)) => {
+            let (partition, uuid) = key(*id);
+            latest.min((at.0, partition, uuid))
+        }
+        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => latest,
     };
     let params = params![
         search.lane.as_ref().map(|lane| lane.as_str()),
@@ -114,14 +119,18 @@ fn executions(
         now.0,
         tag,
         value,
-        search.created_from.map(|at| at.0),
-        search.created_to.map(|at| at.0),
-        after.map(|(at, _)| at),
-        after.map(|(_, (partition, _))| partition),
-        after.map(|(_, (_, uuid))| uuid),
+        search.created_from.map_or(i64::MIN, |at| at.0),
+        before.0,
+        before.1,
+        before.2,
         limit
     ];
-    let ids: Vec<ExecutionId> = all(tx, list::executions, params, |row| Reader::new(row).id())?;
+    let sql = match (&search.lane, &search.tag) {
+        (Some(_), _) => list::lane,
+        (None, Some(_)) => list::tagged,
+        (None, None) => list::executions,
+    };
+    let ids: Vec<ExecutionId> = all(tx, sql, params, |row| Reader::new(row).id())?;
     let mut have = WorkingSet::default();
     let keys: Vec<Key> = ids.iter().map(|id| Key::Execution(*id)).collect();
     load(tx, &keys, &mut have)?;

@@ -25,8 +25,8 @@ statements! {
     event { history insert read remove tail }
     execution { load put remove }
     idempotency { due load next put remove }
-    lease { by_claim due next put remove }
-    list { attempts consumers counts executions lanes partition }
+    lease { by_claim due insert next refile remove renew }
+    list { attempts consumers counts executions lane lanes partition tagged }
     payload { insert load remove }
     queue { insert of_lane }
     ready { head insert promote remove }
@@ -53,5 +53,32 @@ mod tests {
         let groups = std::fs::read_dir(queries).unwrap().map(|group| group.unwrap().path());
         let files: usize = groups.map(|group| std::fs::read_dir(group).unwrap().count()).sum();
         assert_eq!(files, ALL.len());
+    }
+
+    #[test]
+    fn what_runs_often_searches_an_index_and_never_sorts() {
+        let mut db = rusqlite::Connection::open_in_memory().unwrap();
+        crate::migrate::migrate(&mut db).unwrap();
+        // Tags are few: what carries one is found first and then put in order.
+        let sorts = ["list/tagged"];
+        // These look at everything, and are asked for by a person.
+        let scans = ["list/counts", "schema/exists", "schema/version", "event/tail"];
+        for (path, sql) in ALL.iter().filter(|(path, _)| !scans.contains(path)) {
+            let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
+            let nulls = vec![rusqlite::types::Null; explain.parameter_count()];
+            let plan: Vec<String> = explain
+                .query_map(rusqlite::params_from_iter(nulls), |row| row.get(3))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            for step in &plan {
+                assert!(
+                    !step.starts_with("SCAN") || step.contains("json_each"),
+                    "{path}: {plan:?}"
+                );
+                let sorted = step.contains("TEMP B-TREE") && !sorts.contains(path);
+                assert!(!sorted, "{path}: {plan:?}");
+            }
+        }
     }
 }

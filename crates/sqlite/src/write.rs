@@ -106,10 +106,28 @@ fn put_execution(tx: &Transaction<'_>, write: &Write<Execution>) -> Result<(), S
 }
 
 fn put_lease(tx: &Transaction<'_>, write: &Write<LeaseRow>) -> Result<(), StoreError> {
-    let Some(row) = &write.after else {
-        let before = write.before.as_ref().map(|row| row.execution);
-        return before.map_or(Ok(()), |id| run(tx, lease::remove, key(id)));
-    };
+    let same = |before: &LeaseRow, after: &LeaseRow| before.epoch == after.epoch;
+    match (&write.before, &write.after) {
+        (Some(before), Some(after)) if same(before, after) => {
+            let (partition, uuid) = key(after.execution);
+            let epoch = i64::try_from(after.epoch).unwrap_or(i64::MAX);
+            let (renewed, until) = (after.lease.renewed_at.0, after.lease.until.0);
+            if before.lease.check_at == after.lease.check_at {
+                return run(tx, lease::renew, (partition, uuid, epoch, renewed, until));
+            }
+            let check_at = after.lease.check_at.0;
+            run(tx, lease::refile, (partition, uuid, epoch, renewed, until, check_at))
+        }
+        (before, after) => {
+            if let Some(before) = before {
+                run(tx, lease::remove, key(before.execution))?;
+            }
+            after.as_ref().map_or(Ok(()), |after| grant(tx, after))
+        }
+    }
+}
+
+fn grant(tx: &Transaction<'_>, row: &LeaseRow) -> Result<(), StoreError> {
     let (partition, uuid) = key(row.execution);
     let params = params![
         partition,
@@ -121,7 +139,7 @@ fn put_lease(tx: &Transaction<'_>, write: &Write<LeaseRow>) -> Result<(), StoreE
         row.lease.until.0,
         row.lease.check_at.0
     ];
-    run(tx, lease::put, params)
+    run(tx, lease::insert, params)
 }
 
 fn put_key(

@@ -1,9 +1,10 @@
 //! More words for cases: calls and looks that several groups of them make.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
-use ff_core::backend::{Due, Duty, EventPage, WorkFilter};
+use ff_core::backend::{Due, Duty, EventPage, Interest, WorkFilter};
 use ff_core::command::Command;
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::claim::{Claim, Leased};
@@ -183,6 +184,14 @@ impl World {
             Rows::Executions(found) => found.iter().map(|x| x.id).collect(),
             other => panic!("executions were asked for, not {other:?}"),
         }
+    }
+
+    /// Waits for what must have happened since `seen`.
+    pub async fn woken(&self, interest: Interest, seen: u64) {
+        let wait = self.store.backend.wait(interest, seen);
+        // Only a store that forgets to wake its readers reaches the limit.
+        let woken = tokio::time::timeout(Duration::from_secs(10), wait).await;
+        woken.unwrap_or_else(|_| panic!("nobody was woken: {interest:?}"));
     }
 
     /// Everything stored, in words, to tell whether anything changed.

@@ -273,6 +273,6 @@ pub async fn an_event_wakes_a_waiting_reader(w: Arc<World>) {
     let id = w.create(w.draft()).await;
     let before = w.store.backend.generation(Interest::Events);
     w.cancel(id).await.expect("it waits");
-    w.store.backend.wait(Interest::Events, before).await;
+    w.woken(Interest::Events, before).await;
     assert_ne!(w.store.backend.generation(Interest::Events), before);
 }

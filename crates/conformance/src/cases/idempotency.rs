@@ -107,6 +107,8 @@ pub async fn a_key_is_forgotten_after_its_window(w: Arc<World>) {
     w.create(draft).await;
     w.pass(DAY_MS - 1);
     assert_eq!(w.tick(Duty::IdempotencyExpiry).await, []);
+    let early = ForgetKey { namespace: namespace("test"), key: key("order-7") };
+    assert_eq!(w.run(early).await, Ok(false));
     w.pass(1);
     let forgotten = w.tick(Duty::IdempotencyExpiry).await;
     assert_eq!(forgotten, [Ok(Reply::ForgetKey(true))]);

@@ -148,10 +148,10 @@ pub async fn new_work_wakes_a_waiting_worker(w: Arc<World>) {
     let backend = &w.store.backend;
     let before = backend.generation(Interest::Work);
     w.create(w.draft()).await;
-    backend.wait(Interest::Work, before).await;
+    w.woken(Interest::Work, before).await;
     let between = backend.generation(Interest::Work);
     assert_ne!(between, before);
     delayed(&w, 1_000).await;
-    backend.wait(Interest::Work, between).await;
+    w.woken(Interest::Work, between).await;
     assert_ne!(backend.generation(Interest::Work), between);
 }

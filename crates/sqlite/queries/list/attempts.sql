@@ -3,6 +3,6 @@ select
     attempt_index, kind, worker_id, worker_instance_id, started_at_ms, ended_at_ms, outcome,
     failure_reason, failure_category
 from ff_attempt
-where partition_key = ?1 and execution_id = ?2 and (?3 is null or attempt_index > ?3)
+where partition_key = ?1 and execution_id = ?2 and attempt_index > coalesce(?3, -1)
 order by attempt_index
 limit ?4

@@ -1,5 +1,5 @@
 -- Consumers in order, after one.
 select name from ff_consumer
-where ?1 is null or name > ?1
+where name > coalesce(?1, '')
 order by name
 limit ?2

@@ -1,5 +1,5 @@
 -- Lanes in order, after one.
 select distinct lane_id from ff_queue
-where ?1 is null or lane_id > ?1
+where lane_id > coalesce(?1, '')
 order by lane_id
 limit ?2

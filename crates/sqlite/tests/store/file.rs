@@ -8,6 +8,7 @@ use ff_backend_sqlite::{Options, SCHEMA_VERSION, Sqlite};
 use ff_conformance::Dial;
 use ff_conformance::world::{World, run};
 use ff_core::backend::{Interest, StoreError};
+use ff_core::decide::priority::ChangePriority;
 use ff_core::fold::Key;
 use ff_core::{Backend, ExecutionId};
 use rusqlite::Connection;
@@ -61,6 +62,28 @@ async fn a_terminal_row_with_an_unknown_outcome_is_corrupt_and_not_failed() {
     tamper(&world, "update ff_exec_core set outcome = 'failure'");
     let error = world.store.backend.get(&[Key::Execution(id)]).await.unwrap_err();
     assert!(error.to_string().contains("column outcome holds \"failure\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_row_fails_only_the_commands_that_need_it() {
+    let clock = Arc::new(Dial::default());
+    let world = World::new(open(Arc::clone(&clock)), clock);
+    let mut urgent = world.draft();
+    urgent.priority = 9_000;
+    let damaged = world.create(urgent).await;
+    let others = [world.create_with(json!({})).await, world.create_with(json!({})).await];
+    tamper(&world, "update ff_exec_core set kind = '' where priority > 0");
+    let ids = [others[0], damaged, others[1]];
+    let batch = ids.map(|id| ChangePriority { id, priority: 7 }.into()).to_vec();
+    let outcomes = world.batch(batch).await;
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    let refused = outcomes[1].clone().unwrap_err();
+    assert_eq!(refused.code.as_str(), "corruption");
+    assert!(refused.message.contains("column kind"), "{refused}");
+    let first = world.claim_one().await.expect("the damaged head hides nothing");
+    assert!(others.contains(&first.leased.execution.id));
+    let rest = world.claim(world.ask(5)).await;
+    assert_eq!(rest.len(), 1);
 }
 
 #[tokio::test]
@@ -121,11 +144,20 @@ async fn a_waiter_wakes_for_a_commit_of_another_process() {
     let seen = here.generation(Interest::Work);
     // Settle what opening the second store committed.
     let _ = tokio::time::timeout(Duration::from_millis(50), here.wait(Interest::Work, seen)).await;
+    let seen = here.generation(Interest::Work);
     let idle = tokio::time::timeout(Duration::from_millis(50), here.wait(Interest::Work, seen));
     assert!(idle.await.is_err(), "nothing happened");
     there.apply(vec![world.draft().into()]).await.unwrap().pop().unwrap().unwrap();
-    let woken = tokio::time::timeout(Duration::from_secs(5), here.wait(Interest::Work, seen));
-    woken.await.unwrap();
+    // One notices; all who wait are told.
+    let all = async {
+        let events = here.generation(Interest::Events);
+        let waiters = [Interest::Work, Interest::Work, Interest::Events];
+        let seen = |interest| if interest == Interest::Work { seen } else { events };
+        let waiters = waiters.map(|interest| here.wait(interest, seen(interest)));
+        let [first, second, third] = waiters;
+        tokio::join!(first, second, third)
+    };
+    tokio::time::timeout(Duration::from_secs(5), all).await.unwrap();
 }
 
 #[tokio::test]

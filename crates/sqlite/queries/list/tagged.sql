@@ -1,0 +1,15 @@
+-- Executions with a tag (?8, ?9), of any lane; else as list/executions.sql. Tags are few, so
+-- those that carry it are found first and put in order.
+select x.partition_key, x.execution_id from ff_tag g
+cross join ff_exec_core x
+    on x.partition_key = g.partition_key and x.execution_id = g.execution_id
+where g.key = ?8 and g.value = ?9 and ?1 is null
+    and (?2 is null or x.namespace = ?2)
+    and (?3 is null or x.kind = ?3)
+    and (?4 is null or x.phase = ?4)
+    and (?5 is null or x.outcome = ?5)
+    and (?6 is null or ?6 = (x.held_at_ms is null and coalesce(x.wait_until_ms > ?7, 0)))
+    and x.created_at_ms >= ?10
+    and (x.created_at_ms, x.partition_key, x.execution_id) < (?11, ?12, ?13)
+order by x.created_at_ms desc, x.partition_key desc, x.execution_id desc
+limit ?14
