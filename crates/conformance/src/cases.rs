@@ -208,6 +208,7 @@ macro_rules! suite {
                 a_deadline_expires_what_is_kept_waiting
                 a_relative_deadline_counts_from_creation
                 two_deadlines_exclude_each_other
+                a_lost_lease_and_a_timeout_end_the_same_in_any_order
                 a_deadline_that_was_met_changes_nothing
             }
             reclaim {
@@ -364,6 +365,7 @@ macro_rules! suite {
                 a_hold_and_a_claim_at_the_same_time
             }
             clock {
+                a_promoted_delay_does_not_block_the_queue
                 the_store_clock_stamps_everything
                 times_never_run_backwards_on_a_row
                 a_lease_survives_a_jump_back

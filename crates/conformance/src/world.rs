@@ -395,7 +395,9 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
             | Reply::Hold(())
             | Reply::Unhold(())
             | Reply::SetTags(_)
-            | Reply::ExpireLease(LeaseChecked::Renewed | LeaseChecked::Gone)
+            | Reply::ExpireLease(
+                LeaseChecked::Renewed | LeaseChecked::TimedOut | LeaseChecked::Gone,
+            )
             | Reply::SaveCursor(()) => first.clone(),
         },
     };

@@ -292,6 +292,11 @@ fn requeue(x: &Execution, next: Next, wait: Option<Wait>, how: LeaseEnd, at: Mil
 }
 
 impl Active {
+    /// Whether the attempt runs out of time before, or when, the lease does.
+    fn timed_out_first(&self) -> bool {
+        self.timeout_at.is_some_and(|due| due <= self.lease.until)
+    }
+
     /// The attempt with the time of this lease added to what it ran.
     fn paused(&self, at: Millis) -> Attempt {
         let ran_ms = self.attempt.ran_ms.saturating_add(at.since(self.lease.acquired_at));

@@ -147,3 +147,15 @@ pub async fn a_backoff_counts_from_the_latest_time_seen(w: Arc<World>) {
     w.pass(1);
     w.take(id).await;
 }
+
+/// A delay that was over and, by the clock, no longer is, must not hide the work behind it.
+pub async fn a_promoted_delay_does_not_block_the_queue(w: Arc<World>) {
+    let delay_until = Some(w.now().plus(1_000));
+    w.create(Create { delay_until, ..w.draft() }).await;
+    w.pass(1);
+    let ready = w.create(w.draft()).await;
+    w.pass(999);
+    w.promote().await;
+    w.pass(-500);
+    assert_eq!(w.take_ids(1).await, [ready]);
+}

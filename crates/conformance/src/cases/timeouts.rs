@@ -227,3 +227,26 @@ pub async fn a_deadline_that_was_met_changes_nothing(w: Arc<World>) {
     assert_eq!(w.state(id).await, PublicState::Completed);
     assert_eq!(w.event_names(id).await, ["completion"]);
 }
+
+/// Which duty comes first must not decide what becomes of a dead worker's attempt.
+pub async fn a_lost_lease_and_a_timeout_end_the_same_in_any_order(w: Arc<World>) {
+    let orders =
+        [[Duty::AttemptTimeout, Duty::LeaseExpiry], [Duty::LeaseExpiry, Duty::AttemptTimeout]];
+    let ttl = i64::try_from(TTL_MS).expect("a short lease");
+    for (timeout, ended) in [
+        (1_000, PublicState::Failed),
+        (TTL_MS, PublicState::Failed),
+        (TTL_MS + 1_000, PublicState::Waiting),
+    ] {
+        for duties in orders {
+            let policy = json!({"timeout_policy": {"attempt_timeout_ms": timeout}});
+            let (id, _) = w.running(policy).await;
+            w.pass(2 * ttl);
+            for duty in duties {
+                w.tick(duty).await;
+            }
+            assert_eq!(w.state(id).await, ended, "{duties:?} with a timeout of {timeout}");
+            w.cancel(id).await.ok();
+        }
+    }
+}

@@ -36,9 +36,13 @@ impl OnExecution for TimeOutAttempt {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection> {
         let at = cx.at(x);
         let active = match &x.state {
-            State::Active(active) if active.timeout_at.is_some_and(|due| due <= at) => {
+            State::Active(active)
+                if active.timeout_at.is_some_and(|due| due <= at)
+                    && (active.lease.until > at || active.timed_out_first()) =>
+            {
                 active.clone()
             }
+            // Not due, or its worker had fallen silent before, which is what counts.
             State::Active(_) | State::Runnable(_) | State::Terminal(_) => {
                 return Ok(Change::none(None));
             }

@@ -1,6 +1,7 @@
 //! Lease expiry: the sweep looks at a lease that was filed as due.
 //!
-//! Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
+//! When the attempt timeout passed as well, whichever passed first counts, in whatever order the
+//! two are checked. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
 //! again. Sent twice: the second finds nothing to do.
 
 use super::{Lost, OnExecution, Parting, lose_lease};
@@ -27,6 +28,8 @@ pub enum LeaseChecked {
     Expired(Lost),
     /// It was renewed; the sweep will come back.
     Renewed,
+    /// The attempt had timed out before the lease ran out; that is what ends it.
+    TimedOut,
     /// There is no such lease any more.
     Gone,
 }
@@ -57,6 +60,9 @@ impl OnExecution for ExpireLease {
             let refiled = Execution { state: State::Active(active), ..x.clone() };
             let effects = Effects { execution: Some(refiled), ..Effects::default() };
             return Ok(Change { reply: LeaseChecked::Renewed, effects });
+        }
+        if active.timed_out_first() {
+            return Ok(Change::none(LeaseChecked::TimedOut));
         }
         let parting = Parting::own(LeaseEnd::Expired);
         Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))
