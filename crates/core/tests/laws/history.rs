@@ -253,8 +253,11 @@ impl Ask {
     fn create(&self, world: &World) -> Create {
         let shape = usize::try_from(self.n / 100 % 4).unwrap();
         let keyed = self.n.is_multiple_of(4);
+        let policy = Policy::parse(&policies()[shape]).unwrap();
+        // A relative deadline excludes an absolute one.
+        let bounded = self.n.is_multiple_of(11) && policy.execution_deadline_ms().is_none();
         Create {
-            policy: Policy::parse(&policies()[shape]).unwrap(),
+            policy,
             idempotency_key: keyed.then(|| key(self.n / 12)),
             tags: tags(&[("shop.city", ["Oslo", "Rome"][bit(self.n / 3)])]),
             input: if self.n.is_multiple_of(5) {
@@ -263,7 +266,7 @@ impl Ask {
                 Bytes::from_static(b"order 17")
             },
             delay_until: self.n.is_multiple_of(7).then(|| world.now.plus(self.n % 90)),
-            deadline_at: self.n.is_multiple_of(11).then(|| world.now.plus(self.n % 900)),
+            deadline_at: bounded.then(|| world.now.plus(self.n % 900)),
             ..create(self.slot)
         }
     }

@@ -47,12 +47,16 @@ impl Caller<'_> {
     }
 
     async fn claim(&self, claim: u128, id: ExecutionId) -> Fence {
+        self.lease(claim, id, 1_000).await
+    }
+
+    async fn lease(&self, claim: u128, id: ExecutionId, lease_ttl_ms: u64) -> Fence {
         let ask = ClaimAsk {
             claim_id: Uuid::from_u128(claim),
             worker: worker("w1"),
             lanes: vec![ff_conformance::world::lane("default")],
             capabilities: BTreeSet::new(),
-            lease_ttl_ms: 1_000,
+            lease_ttl_ms,
             max: 1,
         };
         loop {
@@ -108,8 +112,9 @@ impl Caller<'_> {
         self.clock.advance(500);
         self.tick(Duty::AttemptTimeout).await;
         self.clock.advance(10);
-        self.claim(5, id).await;
-        self.clock.advance(1_000);
+        // This lease runs out before the attempt does.
+        self.lease(5, id, 400).await;
+        self.clock.advance(400);
         self.tick(Duty::LeaseExpiry).await;
         let fence = self.claim(6, id).await;
         let result = Some(Bytes::from_static(b"out"));
