@@ -8,7 +8,8 @@ use ff_core::Backend;
 
 /// Opens `sqlite:<path>`; migrations are applied.
 pub fn open(url: &str) -> anyhow::Result<Arc<dyn Backend>> {
-    let Some(path) = url.strip_prefix("sqlite:") else {
+    let path = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
+    let Some(path) = path.filter(|path| !path.is_empty() && !path.starts_with(':')) else {
         bail!("cannot open {url:?}: use sqlite:<path>, for example sqlite:fabric.db");
     };
     let store = Sqlite::open(Options::new(path)).with_context(|| format!("cannot open {url}"))?;

@@ -99,15 +99,9 @@ impl WorkerLoop {
                 lease_ttl_ms: this.lease_ttl_ms,
                 max: free,
             };
-            let claimed = match this.engine.claim(ask, Duration::from_secs(10)).await {
-                Ok(claimed) => claimed,
-                Err(error) if error.retryable() => {
-                    tracing::warn!(%error, "cannot claim, trying again");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            // The same ask, with its claim id: what a lost answer held is found again.
+            let claim = || this.engine.claim(ask.clone(), Duration::from_secs(10));
+            let claimed = persistently(claim).await?;
             drop(slot);
             for work in claimed {
                 let slot = Arc::clone(&slots).acquire_owned().await.expect("never closed");
@@ -131,7 +125,8 @@ impl WorkerLoop {
                 return;
             }
         };
-        if let Err(error) = self.report(id, fence, handled).await {
+        // Sent again when its answer was lost: every report may be repeated.
+        if let Err(error) = persistently(|| self.report(id, fence, &handled)).await {
             // Fenced or finished meanwhile: somebody else has it, or it is over.
             tracing::info!(%id, %error, "the report was refused");
         }
@@ -150,26 +145,42 @@ impl WorkerLoop {
         }
     }
 
-    async fn report(&self, id: ExecutionId, fence: Fence, handled: Handled) -> Result<(), Error> {
+    async fn report(&self, id: ExecutionId, fence: Fence, handled: &Handled) -> Result<(), Error> {
         match handled {
             Handled::Done(result) => {
-                let result = Some(Bytes::from(result));
+                let result = Some(Bytes::from(result.clone()));
                 self.engine.complete_execution(id, fence, result).await?;
                 if let Some(log) = &self.log {
                     log.note(id, fence);
                 }
             }
             Handled::Failed(class, category, reason) => {
-                let category = Category::new(category)?;
-                let fail = Fail { id, fence, reason: reason.to_owned(), category, class };
+                let (category, class) = (Category::new(*category)?, *class);
+                let fail = Fail { id, fence, reason: (*reason).to_owned(), category, class };
                 self.engine.fail_execution(fail).await?;
             }
             Handled::Later(wait) => {
                 let now = self.engine.server_time_ms().await?;
-                self.engine.delay_execution(id, fence, now.plus(wait)).await?;
+                self.engine.delay_execution(id, fence, now.plus(*wait)).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// Makes a call again while trying again may help.
+async fn persistently<T, F>(mut call: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    loop {
+        match call().await {
+            Err(error) if error.retryable() => {
+                tracing::warn!(%error, "trying again");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            done => return done,
+        }
     }
 }
 

@@ -65,7 +65,7 @@ pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
         fences: Vec::new(),
         claims: Vec::new(),
         cursors: vec![Cursor::Start],
-        page: Page::first(7),
+        listing: None,
     };
     for _ in 0..steps {
         let step = author.step();
@@ -165,14 +165,16 @@ struct Author {
     fences: Vec<(ExecutionId, Fence)>,
     claims: Vec<ClaimAsk>,
     cursors: Vec<Cursor>,
-    page: Page,
+    listing: Option<(Query, Page)>,
 }
 
 impl Author {
     fn learn(&mut self, answer: Answer) {
         self.fences.extend(answer.fences);
         self.cursors.extend(answer.cursor);
-        self.page = answer.page.unwrap_or_else(|| self.page.clone());
+        if let (Some((_, page)), Some(next)) = (&mut self.listing, answer.page) {
+            *page = next;
+        }
     }
 
     fn step(&mut self) -> Step {
@@ -186,13 +188,16 @@ impl Author {
                 let duty = *Duty::ALL.choose(&mut self.rng).expect("there are duties");
                 Step::Tick(duty, self.work_filter(), self.rng.random_range(1..=50))
             }
-            86..90 => {
-                let query = self.query();
-                let page = if self.rng.random() { self.page.clone() } else { Page::first(5) };
-                // A place belongs to the query that returned it.
-                Step::List(query, Page { after: None, ..page })
+            86..91 => {
+                // A place belongs to the query that returned it: go on with it, or begin anew.
+                let (query, page) =
+                    self.listing.take().filter(|(_, page)| page.after.is_some()).unwrap_or_else(
+                        || (self.query(), Page::first(self.rng.random_range(0..4))),
+                    );
+                self.listing = Some((query.clone(), page.clone()));
+                Step::List(query, page)
             }
-            90..94 => {
+            91..94 => {
                 let from = self.cursors.choose(&mut self.rng).expect("there is one").clone();
                 Step::Read(from, Box::new(self.filter()), self.rng.random_range(0..20))
             }

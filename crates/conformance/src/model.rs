@@ -22,7 +22,7 @@ use ff_core::execution::State;
 use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::TimerKind;
-use ff_core::limits::{Config, PAGE_MAX, PROMOTE_BATCH_MAX};
+use ff_core::limits::{CLAIM_BYTES_MAX, Config, PAGE_MAX, PROMOTE_BATCH_MAX};
 use ff_core::query::{Count, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
 use ff_core::time::{Clock, Entropy, Millis};
@@ -87,24 +87,34 @@ impl Model {
     fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> Vec<Claimed> {
         let now = self.clock.now();
         let held = tables.held_under(ask.claim_id, now);
-        let candidates = if held.is_empty() { tables.candidates(ask) } else { held };
-        let claim = |id| {
-            Command::from(Claim {
+        let mut claimed = self.grant(tables, ask, held);
+        if claimed.is_empty() {
+            let candidates = tables.candidates(ask);
+            claimed = self.grant(tables, ask, candidates);
+        }
+        claimed
+    }
+
+    /// Leases as many of `chosen` as were asked for, passing over what cannot be had: held by
+    /// another worker, or waiting again because the clock was turned back.
+    fn grant(&self, tables: &mut Tables, ask: &ClaimAsk, chosen: Vec<ExecutionId>) -> Vec<Claimed> {
+        let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
+        let mut claimed = Vec::new();
+        let mut bytes = 0;
+        for id in chosen {
+            let input = tables.blobs.get(&BlobRef::Input(id)).cloned();
+            bytes += input.as_ref().map_or(0, |blob| blob.bytes.len());
+            if claimed.len() == max || (bytes > CLAIM_BYTES_MAX && !claimed.is_empty()) {
+                break;
+            }
+            let claim = Claim {
                 id,
                 worker: ask.worker.clone(),
                 capabilities: ask.capabilities.clone(),
                 lease_ttl_ms: ask.lease_ttl_ms,
                 claim_id: ask.claim_id,
-            })
-        };
-        let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
-        let mut claimed = Vec::new();
-        for id in candidates {
-            // A refused one waits again, because the clock was turned back: the next do.
-            if claimed.len() < max
-                && let Some(Ok(Reply::Claim(leased))) = self.run(tables, &[claim(id)]).pop()
-            {
-                let input = tables.blobs.get(&BlobRef::Input(leased.execution.id)).cloned();
+            };
+            if let Some(Ok(Reply::Claim(leased))) = self.run(tables, &[claim.into()]).pop() {
                 claimed.push(Claimed { leased, input });
             }
         }

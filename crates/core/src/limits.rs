@@ -46,6 +46,8 @@ pub const REPLAYS_DEFAULT: u32 = 10;
 pub const MULTIPLIER_MAX: f64 = 100.0;
 /// Executions one claim may ask for.
 pub const CLAIM_MAX: u32 = 1_000;
+/// Bytes of input that one claim hands out; the first execution may be larger on its own.
+pub const CLAIM_BYTES_MAX: usize = 32 << 20;
 /// Lanes one claim may ask for.
 pub const CLAIM_LANES_MAX: usize = 64;
 /// Delayed executions that one claim moves to the ready table at most.

@@ -10,15 +10,43 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::deadline;
+
 use crate::Engine;
 use crate::batcher::{Batcher, Bounds, overloaded};
 use crate::error::Error;
 
 /// What one ask was given, and when there will be more.
 struct Given {
-    claimed: Vec<Claimed>,
+    claimed: Unclaimed,
     /// How long until the next delayed execution becomes claimable.
     next_in: Option<Duration>,
+}
+
+/// Work on its way to a caller. If the caller is gone before it takes it, it is given back.
+struct Unclaimed {
+    work: Vec<Claimed>,
+    finish: Batcher,
+}
+
+impl Unclaimed {
+    /// The work, which is the caller's from here on.
+    fn take(mut self) -> Vec<Claimed> {
+        std::mem::take(&mut self.work)
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        let undo = |claimed: Claimed| {
+            let (id, fence) = (claimed.leased.execution.id, claimed.leased.fence);
+            Command::from(Release { id, fence })
+        };
+        let commands: Vec<_> = self.work.drain(..).map(undo).collect();
+        if !commands.is_empty() && self.finish.submit(commands).is_err() {
+            tracing::warn!("a claim that nobody waits for could not be given back");
+        }
+    }
 }
 
 struct Ask {
@@ -84,11 +112,9 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
         Ok(claims) => {
             let until = |due: Millis| Duration::from_millis(due.since(claims.now));
             let next_in = claims.next_due.map(until);
-            for (ask, claimed) in batch.into_iter().zip(claims.given) {
-                let given = Given { claimed, next_in };
-                if let Err(Ok(unwanted)) = ask.reply.send(Ok(given)) {
-                    release(unwanted.claimed, finish);
-                }
+            for (ask, work) in batch.into_iter().zip(claims.given) {
+                let claimed = Unclaimed { work, finish: finish.clone() };
+                drop(ask.reply.send(Ok(Given { claimed, next_in })));
             }
         }
         Err(error) => {
@@ -99,18 +125,6 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
     }
 }
 
-/// Undoes claims that nobody waits for.
-fn release(unwanted: Vec<Claimed>, finish: &Batcher) {
-    let undo = |claimed: Claimed| {
-        let (id, fence) = (claimed.leased.execution.id, claimed.leased.fence);
-        Command::from(Release { id, fence })
-    };
-    let commands: Vec<_> = unwanted.into_iter().map(undo).collect();
-    if !commands.is_empty() && finish.submit(commands).is_err() {
-        tracing::warn!("a claim that nobody waits for could not be released; its lease runs out");
-    }
-}
-
 impl Engine {
     /// Takes work; waits up to `wait` until there is some.
     ///
@@ -118,13 +132,14 @@ impl Engine {
     /// execution, wakes it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        let deadline = Instant::now() + wait;
+        let deadline = deadline(wait);
         loop {
             let seen = self.backend.generation(Interest::Work);
             let given = self.queues.claims.claim(ask.clone()).await?;
             let left = deadline.saturating_duration_since(Instant::now());
-            if !given.claimed.is_empty() || left.is_zero() {
-                return Ok(given.claimed);
+            let claimed = given.claimed.take();
+            if !claimed.is_empty() || left.is_zero() {
+                return Ok(claimed);
             }
             let nap = left.min(self.poll).min(given.next_in.unwrap_or(Duration::MAX));
             let news = self.backend.wait(Interest::Work, seen);

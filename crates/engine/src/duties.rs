@@ -34,8 +34,19 @@ pub struct DutyPlan {
     pub interval: Duration,
     /// Checked in one tick at most.
     pub batch: u32,
-    /// Whether an answer means that something was done.
-    did: fn(&Reply) -> bool,
+    /// What an answer counts as.
+    tally: fn(&Reply) -> Tally,
+}
+
+/// What a checked item counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tally {
+    /// It was done.
+    Processed,
+    /// It is filed for later.
+    Refiled,
+    /// There was nothing to do.
+    Skipped,
 }
 
 /// What a tick did.
@@ -43,7 +54,9 @@ pub struct DutyPlan {
 pub struct Report {
     /// Something was done.
     pub processed: u32,
-    /// There was nothing to do after all: renewed, ended or done elsewhere meanwhile.
+    /// It was found to be due later and is filed for then: a renewed lease.
+    pub refiled: u32,
+    /// There was nothing to do after all: ended or done elsewhere meanwhile.
     pub skipped: u32,
     /// It failed; the log says which and why.
     pub errors: u32,
@@ -96,8 +109,11 @@ impl DutyPlan {
     fn count(&self, commands: &[Command], outcomes: Vec<Outcome>, report: &mut Report) {
         for (command, outcome) in commands.iter().zip(outcomes) {
             match outcome {
-                Ok(reply) if (self.did)(&reply) => report.processed += 1,
-                Ok(_) => report.skipped += 1,
+                Ok(reply) => match (self.tally)(&reply) {
+                    Tally::Processed => report.processed += 1,
+                    Tally::Refiled => report.refiled += 1,
+                    Tally::Skipped => report.skipped += 1,
+                },
                 // Retention was faster: there is nothing left to look after.
                 Err(gone) if gone.code == Code::ExecutionNotFound => report.skipped += 1,
                 Err(rejection) => self.failed(command, &rejection, report),
@@ -178,7 +194,8 @@ async fn repeat(
 }
 
 async fn pause_after(plan: &DutyPlan, report: &Report, backend: &dyn Backend) -> Duration {
-    if report.more && report.processed > 0 {
+    // Whatever was done or filed anew is out of the way of what else is due.
+    if report.more && report.processed + report.refiled > 0 {
         return Duration::ZERO;
     }
     let Some(next) = report.next else { return plan.interval };

@@ -20,11 +20,11 @@ use ff_core::query::{After, Count, Page, Query, Rows, Search};
 use ff_core::state::{PublicState, public_state};
 use ff_core::text::{Kind, LaneId, Namespace};
 use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot};
-use ff_core::{Execution, ExecutionId, Partition, Rejection};
+use ff_core::{Code, Execution, ExecutionId, Partition, Rejection};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::{Engine, Error};
+use crate::{Engine, Error, deadline};
 
 /// What a worker needs to run an execution.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +234,7 @@ impl Engine {
         id: ExecutionId,
         wait: Duration,
     ) -> Result<PublicState, Error> {
-        let deadline = Instant::now() + wait;
+        let deadline = deadline(wait);
         loop {
             let seen = self.backend.generation(Interest::Events);
             let now = self.backend.now().await?;
@@ -260,6 +260,9 @@ impl Engine {
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<(Vec<ExecutionId>, Option<ExecutionId>), Error> {
+        if let Some(other) = after.filter(|id| id.partition() != partition) {
+            return Err(misplaced(other));
+        }
         let page = Page { after: after.map(After::Id), limit };
         let listing = self.backend.list(&Query::Partition(partition), &page).await?;
         match (listing.rows, listing.next) {
@@ -275,6 +278,12 @@ impl Engine {
         search: Search,
         page: &Page,
     ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
+        match &page.after {
+            None | Some(After::Created(..)) => {}
+            Some(After::Id(_) | After::Attempt(_) | After::Name(_)) => {
+                return Err(misplaced(format!("{:?}", page.after)));
+            }
+        }
         let now = self.backend.now().await?;
         let listing = self.backend.list(&Query::Executions(Box::new(search)), page).await?;
         match listing.rows {
@@ -310,4 +319,10 @@ impl Engine {
             other => unreachable!("lanes were asked for, not {other:?}"),
         }
     }
+}
+
+/// A place in another listing.
+fn misplaced(after: impl std::fmt::Display) -> Error {
+    let why = "is not a place in this listing; use one that it returned";
+    Rejection::invalid(Code::InvalidInput, "after", after, why).into()
 }

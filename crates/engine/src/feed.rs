@@ -9,10 +9,10 @@ use ff_core::event::{Cursor, Filter};
 use ff_core::fold::Key;
 use ff_core::query::{Page, Query, Rows};
 use ff_core::text::ConsumerName;
-use ff_core::{EventPage, WorkingSet};
+use ff_core::{Code, EventPage, Rejection, WorkingSet};
 use tokio::time::Instant;
 
-use crate::{Engine, Error};
+use crate::{Engine, Error, deadline};
 
 impl Engine {
     /// Events after `from`; waits up to `wait` until there are some.
@@ -23,7 +23,7 @@ impl Engine {
         limit: u32,
         wait: Duration,
     ) -> Result<EventPage, Error> {
-        let deadline = Instant::now() + wait;
+        let deadline = deadline(wait);
         let mut from = from.clone();
         loop {
             let seen = self.backend.generation(Interest::Events);
@@ -82,18 +82,34 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    /// The last acknowledged place.
+    pub fn cursor(&self) -> &Cursor {
+        &self.at
+    }
+
     /// What happened after the last acknowledged place; waits up to `wait`.
+    ///
+    /// When nothing that the filter lets through happened, the place moves on by itself, so that
+    /// retention does not wait for events that this consumer does not want.
     pub async fn next(
-        &self,
+        &mut self,
         filter: &Filter,
         limit: u32,
         wait: Duration,
     ) -> Result<EventPage, Error> {
-        self.engine.read_events(&self.at, filter, limit, wait).await
+        let page = self.engine.read_events(&self.at, filter, limit, wait).await?;
+        if page.events.is_empty() && page.next != self.at {
+            self.acknowledge(&page.next).await?;
+        }
+        Ok(page)
     }
 
     /// Everything up to `cursor` is dealt with, for good.
     pub async fn acknowledge(&mut self, cursor: &Cursor) -> Result<(), Error> {
+        if *cursor > self.engine.feed_tail().await? {
+            let why = "lies beyond the newest event; acknowledge what a page returned";
+            return Err(Rejection::invalid(Code::InvalidInput, "cursor", cursor, why).into());
+        }
         let save = SaveCursor { consumer: self.name.clone(), cursor: cursor.clone() };
         self.engine.execute(save).await?;
         self.at = cursor.clone();

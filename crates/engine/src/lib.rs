@@ -20,6 +20,7 @@ use std::time::Duration;
 use ff_core::command::{Command, Operation, Traffic};
 use ff_core::time::Millis;
 use ff_core::{Backend, StoreError};
+use tokio::time::Instant;
 
 use batcher::{Batcher, Bounds};
 use claims::Claimer;
@@ -61,6 +62,13 @@ pub struct Engine {
     backend: Arc<dyn Backend>,
     queues: Arc<Queues>,
     poll: Duration,
+}
+
+/// When a wait of this length is over; one that is absurdly long is over in a year.
+fn deadline(wait: Duration) -> Instant {
+    /// Longer than any process waits, and short enough to be added to any clock.
+    const FOR_EVER: Duration = Duration::from_hours(365 * 24);
+    Instant::now() + wait.min(FOR_EVER)
 }
 
 /// One queue per kind of traffic, so that renewals never wait behind payloads.

@@ -71,7 +71,7 @@ pub fn apply(
         match load_for(tx, command, &mut have) {
             Ok(()) => readable.push(command.clone()),
             Err(error) => {
-                tracing::error!(?command, %error, "refused a command on a damaged row");
+                tracing::error!(command = command.name(), %error, "refused: a damaged row");
                 refused.insert(at, error.refusal()?);
             }
         }

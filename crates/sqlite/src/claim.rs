@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use ff_core::backend::StoreError;
-use ff_core::command::{Command, Reply};
+use ff_core::command::Reply;
 use ff_core::decide::claim::Claim;
 use ff_core::fold::BlobRef;
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Ready, TimerKind};
-use ff_core::limits::PROMOTE_BATCH_MAX;
-use ff_core::row::{corrupt, number};
+use ff_core::limits::{CLAIM_BYTES_MAX, PROMOTE_BATCH_MAX};
+use ff_core::row::number;
 use ff_core::time::Millis;
 use ff_core::{ClaimAsk, Claimed, Claims};
 use rusqlite::Transaction;
@@ -51,29 +51,49 @@ fn claim_one(
 ) -> Result<Vec<Claimed>, StoreError> {
     let params = (ask.claim_id.as_bytes(), now.0);
     let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
-    let chosen = if held.is_empty() { candidates(tx, ask)? } else { held };
-    let claim = |id: &ExecutionId| {
-        Command::from(Claim {
+    let mut claimed = grant(tx, state, ask, &held)?;
+    if claimed.is_empty() {
+        claimed = grant(tx, state, ask, &candidates(tx, ask)?)?;
+    }
+    Ok(claimed)
+}
+
+/// Leases as many of `chosen` as were asked for, passing over what cannot be had: damaged, held
+/// by another worker, or waiting again because the clock was turned back.
+fn grant(
+    tx: &Transaction<'_>,
+    state: &mut State,
+    ask: &ClaimAsk,
+    chosen: &[ExecutionId],
+) -> Result<Vec<Claimed>, StoreError> {
+    let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
+    let mut claimed: Vec<Claimed> = Vec::with_capacity(chosen.len().min(max));
+    let mut bytes = 0;
+    for id in chosen {
+        if claimed.len() == max {
+            break;
+        }
+        let input = match blobs(tx, &[BlobRef::Input(*id)]) {
+            Ok(mut found) => found.pop(),
+            Err(error) => {
+                tracing::error!(%id, %error, "passed over an execution with a damaged payload");
+                error.refusal()?;
+                continue;
+            }
+        };
+        bytes += input.as_ref().map_or(0, |blob| blob.bytes.len());
+        if bytes > CLAIM_BYTES_MAX && !claimed.is_empty() {
+            break;
+        }
+        let claim = Claim {
             id: *id,
             worker: ask.worker.clone(),
             capabilities: ask.capabilities.clone(),
             lease_ttl_ms: ask.lease_ttl_ms,
             claim_id: ask.claim_id,
-        })
-    };
-    let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
-    let mut claimed = Vec::with_capacity(chosen.len().min(max));
-    let mut rest = &chosen[..];
-    while !rest.is_empty() && claimed.len() < max {
-        let (now, later) = rest.split_at(rest.len().min(max - claimed.len()));
-        rest = later;
-        let batch: Vec<Command> = now.iter().map(claim).collect();
-        for outcome in apply(tx, state, &batch)? {
-            // Refused: damaged, or the clock was turned back and it waits again. The next do.
-            if let Ok(Reply::Claim(leased)) = outcome {
-                let input = blobs(tx, &[BlobRef::Input(leased.execution.id)])?.pop();
-                claimed.push(Claimed { leased, input });
-            }
+        };
+        if let Some(Ok(Reply::Claim(leased))) = apply(tx, state, &[claim.into()])?.pop() {
+            claimed.push(Claimed { leased, input });
         }
     }
     Ok(claimed)
@@ -102,12 +122,14 @@ fn suitable(tx: &Transaction<'_>, ask: &ClaimAsk) -> Result<BTreeSet<QueueId>, S
             let mut r = Reader::new(row);
             let id = QueueId(r.take("queue")?);
             let text: String = r.take("capabilities")?;
-            let required: BTreeSet<String> = serde_json::from_str(&text)
-                .map_err(|why| corrupt("ff_queue.capabilities", &text, why))?;
+            let required: Option<BTreeSet<String>> = serde_json::from_str(&text)
+                .inspect_err(|error| tracing::error!(?id, text, %error, "a damaged queue"))
+                .ok();
             Ok((id, required))
         })?;
-        let meets = queues.into_iter().filter(|(_, needs)| needs.is_subset(&ask.capabilities));
-        suits.extend(meets.map(|(id, _)| id));
+        let meets = |needs: &BTreeSet<String>| needs.is_subset(&ask.capabilities);
+        let queues = queues.into_iter().filter(|(_, needs)| needs.as_ref().is_some_and(meets));
+        suits.extend(queues.map(|(id, _)| id));
     }
     Ok(suits)
 }

@@ -18,8 +18,6 @@ use tokio::sync::oneshot;
 
 use crate::apply::State;
 
-/// Threads that read.
-const READERS: usize = 2;
 /// Jobs in one transaction.
 const JOBS_MAX: usize = 64;
 /// Jobs that may wait; callers beyond it wait for a place.
@@ -38,7 +36,7 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
         cause: format!("cannot open {}: {why}", path.display()),
     })?;
     db.busy_timeout(busy).map_err(store_error)?;
-    db.pragma_update(None, "journal_mode", "wal").map_err(store_error)?;
+    enter_wal(&db, busy)?;
     db.pragma_update(None, "synchronous", "full").map_err(store_error)?;
     // Without this, binding a new value makes SQLite plan many statements anew, which costs ten
     // times what running them does.
@@ -47,7 +45,23 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// Moves when another connection commits to the file.
+/// Switches to write-ahead logging. The switch does not wait for other connections by itself.
+fn enter_wal(db: &Connection, busy: Duration) -> Result<(), StoreError> {
+    /// Between two tries.
+    const PAUSE: Duration = Duration::from_millis(5);
+    let mut left = busy;
+    loop {
+        match db.pragma_update(None, "journal_mode", "wal").map_err(store_error) {
+            Err(StoreError::RetryExhausted { .. }) if left > PAUSE => {
+                thread::sleep(PAUSE);
+                left -= PAUSE;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Moves when another connection commits to the file, and not for commits of this one.
 pub fn data_version(db: &Connection) -> Result<i64, StoreError> {
     db.pragma_query_value(None, "data_version", |row| row.get(0)).map_err(store_error)
 }
@@ -95,23 +109,38 @@ where
     }
 }
 
+/// What the writer is asked to do.
+enum Order {
+    /// To run a job in a transaction.
+    Run(WriteJob),
+    /// To tell whether another process has committed.
+    Look(oneshot::Sender<Result<i64, StoreError>>),
+}
+
 /// The thread that writes.
 pub struct Writer {
-    jobs: Sender<WriteJob>,
+    orders: Sender<Order>,
 }
 
 impl Writer {
     /// Starts it. It ends when the last handle is dropped.
     pub fn start(mut db: Connection, mut state: State) -> Self {
-        let (jobs, waiting) = bounded::<WriteJob>(QUEUE_MAX);
+        let (orders, waiting) = bounded::<Order>(QUEUE_MAX);
         thread::spawn(move || {
             while let Ok(first) = waiting.recv() {
-                let mut batch = vec![first];
-                batch.extend(waiting.try_iter().take(JOBS_MAX - 1));
-                commit(&mut db, &mut state, batch);
+                let mut batch = Vec::new();
+                for order in std::iter::once(first).chain(waiting.try_iter().take(JOBS_MAX - 1)) {
+                    match order {
+                        Order::Run(job) => batch.push(job),
+                        Order::Look(reply) => drop(reply.send(data_version(&db))),
+                    }
+                }
+                if !batch.is_empty() {
+                    commit(&mut db, &mut state, batch);
+                }
             }
         });
-        Self { jobs }
+        Self { orders }
     }
 
     /// Runs `work` in a transaction, with whatever else waits; answers after the commit.
@@ -120,16 +149,23 @@ impl Writer {
         work: impl FnMut(&Transaction<'_>, &mut State) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job: WriteJob = Box::new(Job { work, done: None, reply });
-        if let Err(full) = self.jobs.try_send(job) {
-            let (jobs, job) = (self.jobs.clone(), full.into_inner());
-            // The queue is full, which the engine's bounds make rare: wait off the runtime.
-            let sent = tokio::task::spawn_blocking(move || jobs.send(job).is_ok()).await;
-            if !sent.unwrap_or(false) {
-                return Err(StoreError::Closed);
-            }
-        }
+        self.order(Order::Run(Box::new(Job { work, done: None, reply }))).await?;
         answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// A number that moves when another process commits.
+    pub async fn foreign_version(&self) -> Result<i64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.order(Order::Look(reply)).await?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn order(&self, order: Order) -> Result<(), StoreError> {
+        let Err(full) = self.orders.try_send(order) else { return Ok(()) };
+        let (orders, order) = (self.orders.clone(), full.into_inner());
+        // The queue is full, which the engine's bounds make rare: wait off the runtime.
+        let sent = tokio::task::spawn_blocking(move || orders.send(order).is_ok()).await;
+        if sent.unwrap_or(false) { Ok(()) } else { Err(StoreError::Closed) }
     }
 }
 
@@ -193,23 +229,19 @@ fn transact(
 
 type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// The threads that read.
+/// Threads that read.
 pub struct Readers {
     jobs: Sender<ReadJob>,
-    watcher: Sender<ReadJob>,
 }
 
 impl Readers {
-    /// Starts them. They end when the last handle is dropped.
-    pub fn start(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+    /// Starts `threads` of them. They end when the last handle is dropped.
+    pub fn start(path: &Path, busy: Duration, threads: usize) -> Result<Self, StoreError> {
         let (jobs, waiting) = bounded::<ReadJob>(QUEUE_MAX);
-        for _ in 0..READERS {
+        for _ in 0..threads {
             serve(open(path, busy)?, waiting.clone());
         }
-        // `data_version` only compares within one connection, so it has one of its own.
-        let (watcher, waiting) = bounded::<ReadJob>(QUEUE_MAX);
-        serve(open(path, busy)?, waiting);
-        Ok(Self { jobs, watcher })
+        Ok(Self { jobs })
     }
 
     /// Runs `work` on one snapshot of the data.
@@ -222,14 +254,6 @@ impl Readers {
             work(&tx)
         };
         submit(&self.jobs, job).await
-    }
-
-    /// Runs `work` on the connection that watches for foreign commits.
-    pub async fn watch<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        submit(&self.watcher, move |db: &mut Connection| work(db)).await
     }
 }
 
@@ -249,7 +273,8 @@ async fn submit<T: Send + 'static>(
 fn serve(mut db: Connection, waiting: Receiver<ReadJob>) {
     thread::spawn(move || {
         while let Ok(job) = waiting.recv() {
-            job(&mut db);
+            // A panic is a bug in one read; the others must still be served.
+            drop(catch_unwind(AssertUnwindSafe(|| job(&mut db))));
         }
     });
 }

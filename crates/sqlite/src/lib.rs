@@ -1,7 +1,8 @@
 //! Executions in one SQLite file.
 //!
 //! One thread owns the connection that writes; it takes all waiting calls together and commits
-//! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read. Other
+//! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read, searches
+//! apart from the rest. Other
 //! processes may open the same file: SQLite's lock orders the writers, and waiting readers
 //! notice foreign commits within [`Options::poll`].
 //!
@@ -90,10 +91,16 @@ impl Entropy for HostEntropy {
     }
 }
 
+/// Threads for short reads: rows by key, the feed, what is due.
+const READERS: usize = 2;
+/// Threads for searches, which may look at many rows and must not keep duties waiting.
+const SEARCHERS: usize = 1;
+
 /// A SQLite file as a store.
 pub struct Sqlite {
     writer: Writer,
     readers: Readers,
+    searchers: Readers,
     clock: Arc<dyn Clock>,
     config: Config,
     signals: Arc<Signals>,
@@ -104,7 +111,7 @@ pub struct Sqlite {
 struct Signals {
     work: watch::Sender<u64>,
     events: watch::Sender<u64>,
-    /// The last `data_version` seen: it moves when another connection commits.
+    /// The last number seen that moves when another process commits.
     foreign: AtomicI64,
 }
 
@@ -118,7 +125,8 @@ impl Sqlite {
         });
         let mut connection = connection::open(&options.path, options.busy)?;
         migrate::migrate(&mut connection)?;
-        let readers = Readers::start(&options.path, options.busy)?;
+        let readers = Readers::start(&options.path, options.busy, READERS)?;
+        let searchers = Readers::start(&options.path, options.busy, SEARCHERS)?;
         let state = apply::State {
             clock: Arc::clone(&options.clock),
             config: options.config.clone(),
@@ -131,6 +139,7 @@ impl Sqlite {
         Ok(Self {
             writer,
             readers,
+            searchers,
             clock: options.clock,
             config: options.config,
             signals,
@@ -145,9 +154,9 @@ impl Sqlite {
         }
     }
 
-    /// Whether another connection committed since somebody last asked.
+    /// Whether another process committed since somebody last asked.
     async fn foreign_commit(&self) -> bool {
-        let version = self.readers.watch(connection::data_version).await;
+        let version = self.writer.foreign_version().await;
         version.is_ok_and(|now| self.signals.foreign.swap(now, Ordering::SeqCst) != now)
     }
 }
@@ -181,7 +190,7 @@ impl Backend for Sqlite {
 
     async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError> {
         let (query, page, now) = (query.clone(), page.clone(), self.clock.now());
-        self.readers.run(move |tx| list::list(tx, &query, &page, now)).await
+        self.searchers.run(move |tx| list::list(tx, &query, &page, now)).await
     }
 
     async fn events(

@@ -5,12 +5,18 @@ use std::time::Duration;
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
-use super::DutyPlan;
+use super::{DutyPlan, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
     name: "deadline",
     duty: Some(Duty::Deadline),
     interval: Duration::from_secs(1),
     batch: 500,
-    did: |reply| matches!(reply, Reply::ExpireExecution(true)),
+    tally: |reply| {
+        if matches!(reply, Reply::ExpireExecution(true)) {
+            Tally::Processed
+        } else {
+            Tally::Skipped
+        }
+    },
 };

@@ -5,12 +5,14 @@ use std::time::Duration;
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
-use super::DutyPlan;
+use super::{DutyPlan, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
     name: "idempotency_expiry",
     duty: Some(Duty::IdempotencyExpiry),
     interval: Duration::from_mins(1),
     batch: 500,
-    did: |reply| matches!(reply, Reply::ForgetKey(true)),
+    tally: |reply| {
+        if matches!(reply, Reply::ForgetKey(true)) { Tally::Processed } else { Tally::Skipped }
+    },
 };

@@ -6,12 +6,20 @@ use ff_core::backend::Duty;
 use ff_core::command::Reply;
 use ff_core::decide::lease_expiry::LeaseChecked;
 
-use super::DutyPlan;
+use super::{DutyPlan, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
     name: "lease_expiry",
     duty: Some(Duty::LeaseExpiry),
     interval: Duration::from_secs(1),
     batch: 500,
-    did: |reply| matches!(reply, Reply::ExpireLease(LeaseChecked::Expired(_))),
+    tally: |reply| {
+        if matches!(reply, Reply::ExpireLease(LeaseChecked::Renewed)) {
+            Tally::Refiled
+        } else if matches!(reply, Reply::ExpireLease(LeaseChecked::Gone)) {
+            Tally::Skipped
+        } else {
+            Tally::Processed
+        }
+    },
 };

@@ -7,14 +7,14 @@ use std::time::Duration;
 use ff_core::limits::PROMOTE_BATCH_MAX;
 use ff_core::{Backend, StoreError};
 
-use super::{DutyPlan, Report};
+use super::{DutyPlan, Report, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
     name: "promotion",
     duty: None,
     interval: Duration::from_secs(5),
     batch: PROMOTE_BATCH_MAX,
-    did: |_| false,
+    tally: |_| Tally::Skipped,
 };
 
 /// A claim that asks for nothing only promotes.

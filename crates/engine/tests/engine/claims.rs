@@ -114,7 +114,40 @@ async fn a_claim_whose_caller_has_gone_is_released_without_counting() {
     }
     assert_eq!(world.state(id).await, PublicState::Waiting);
     let x = world.get(id).await;
-    assert_eq!((x.counts.attempts, x.epoch), (0, 2), "claimed, and given back");
+    assert_eq!((x.counts.attempts, x.version), (0, 3), "claimed, and given back");
+}
+
+#[tokio::test]
+async fn a_claim_dropped_after_it_was_answered_is_given_back_as_well() {
+    let (engine, world) = world();
+    let id = world.create(world.draft()).await;
+    let mut claim = Box::pin(engine.claim(world.ask(1), LONG));
+    // Sent, answered, and never looked at again.
+    assert!(poll_once(&mut claim).await.is_pending());
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.state(id).await, PublicState::Active);
+    drop(claim);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.state(id).await, PublicState::Waiting);
+    assert_eq!(world.get(id).await.counts.attempts, 0);
+}
+
+/// Polls once.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx)))
+        .await
+}
+
+#[tokio::test]
+async fn waiting_for_ever_is_allowed() {
+    let (engine, world) = world();
+    let id = world.create(world.draft()).await;
+    let claimed = engine.claim(world.ask(1), Duration::MAX).await.unwrap();
+    assert_eq!(claimed[0].leased.execution.id, id);
 }
 
 #[tokio::test]

@@ -56,14 +56,14 @@ async fn a_tick_is_bounded_and_says_that_there_is_more() {
 }
 
 #[tokio::test]
-async fn a_renewed_lease_is_skipped() {
+async fn a_renewed_lease_is_filed_for_later() {
     let (engine, world) = world();
     let (id, fence) = world.running(json!({})).await;
     world.pass(20_000);
     world.renew(id, fence).await.unwrap();
     world.pass(10_000);
     let report = engine.scan_tick(Duty::LeaseExpiry, &WorkFilter::default()).await.unwrap();
-    assert_eq!((report.processed, report.skipped), (0, 1));
+    assert_eq!((report.processed, report.refiled, report.skipped), (0, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

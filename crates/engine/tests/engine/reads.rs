@@ -120,13 +120,40 @@ async fn a_consumer_goes_on_where_it_acknowledged() {
     assert_eq!(first.events.len(), 2);
     consumer.acknowledge(&first.next).await.unwrap();
     drop(consumer);
-    let consumer = engine.consumer(name.clone()).await.unwrap();
+    let mut consumer = engine.consumer(name.clone()).await.unwrap();
     let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
     assert_eq!(rest.events.len(), 3, "k + 1 comes first");
     assert!(rest.events[0].cursor > first.next);
     assert_eq!(engine.list_consumers().await.unwrap(), std::slice::from_ref(&name));
     engine.drop_consumer(name).await.unwrap();
     assert_eq!(engine.list_consumers().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_consumer_moves_past_what_it_does_not_want_but_not_past_the_end() {
+    let (engine, world) = world();
+    let id = world.create(world.draft()).await;
+    engine.hold_execution(id, "not yet").await.unwrap();
+    let mut consumer = engine.consumer(ConsumerName::new("audit").unwrap()).await.unwrap();
+    let filter = Filter { kinds: vec![EventName::Replayed], ..Filter::default() };
+    let page = consumer.next(&filter, 10, Duration::ZERO).await.unwrap();
+    assert!(page.events.is_empty());
+    assert_eq!(*consumer.cursor(), engine.feed_tail().await.unwrap());
+    let beyond = consumer.acknowledge(&Cursor::Seq(99)).await.unwrap_err();
+    assert_eq!(beyond.code(), Code::InvalidInput);
+}
+
+#[tokio::test]
+async fn a_place_of_another_listing_is_refused() {
+    let (engine, world) = world();
+    let id = world.create(world.draft()).await;
+    let other = ff_core::Partition::new(i64::from(id.partition().index()) ^ 1).unwrap();
+    let refused = engine.list_executions(other, Some(id), 10).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidInput);
+    let after = Some(ff_core::query::After::Id(id));
+    let page = Page { after, limit: 10 };
+    let refused = engine.search_executions(Search::default(), &page).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidInput);
 }
 
 #[tokio::test]

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 use ff_conformance::model::Tables;
-use ff_core::ExecutionId;
 use ff_core::event::Cursor;
 use ff_core::execution::Fingerprint;
 use ff_core::fold::{Blob, BlobRef, Consumer, KeyRow};
 use ff_core::index::{Queue, QueueId, Ready, TagRow, Timer};
 use ff_core::row::{AttemptRow, EventRow, ExecutionRow, LeaseColumns, execution_id};
 use ff_core::time::Millis;
+use ff_core::{ExecutionId, State};
 use rusqlite::{Connection, Row};
 
 /// Everything in the file.
@@ -21,6 +21,9 @@ pub fn dump(path: &Path) -> Tables {
     for x in rows(&db, EXECUTIONS, read_execution) {
         tables.executions.insert(x.id, x);
     }
+    let leases = rows(&db, "select * from ff_lease", id);
+    let held = tables.executions.values().filter(|x| matches!(x.state, State::Active(_)));
+    assert_eq!(leases.len(), held.count(), "a lease stands beside every active execution only");
     for (key, row) in rows(&db, "select * from ff_idempotency", read_key) {
         tables.keys.insert(key, row);
     }

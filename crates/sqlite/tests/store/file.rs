@@ -195,3 +195,40 @@ async fn what_was_acknowledged_is_there_after_reopening() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_damaged_payload_or_queue_hides_only_its_own_work() {
+    let clock = Arc::new(Dial::default());
+    let world = World::new(open(Arc::clone(&clock)), clock);
+    let mut urgent = world.draft();
+    urgent.priority = 9_000;
+    let damaged = world.create(urgent).await;
+    let policy = json!({"routing_requirements": {"required_capabilities": ["gpu"]}});
+    let lost = world.create_with(policy).await;
+    let plain = world.create_with(json!({})).await;
+    let uuid = damaged.uuid().simple();
+    tamper(&world, &format!("update ff_payload set encoding = 'é' where execution_id = x'{uuid}'"));
+    tamper(&world, "update ff_queue set capabilities = '{}' where capabilities <> '[]'");
+    let mut ask = world.ask(5);
+    ask.capabilities.insert("gpu".to_owned());
+    let claimed = world.claim(ask).await;
+    let ids: Vec<_> = claimed.iter().map(|work| work.leased.execution.id).collect();
+    assert_eq!(ids, [plain], "neither {damaged} nor {lost}");
+}
+
+#[tokio::test]
+async fn own_commits_do_not_wake_who_waits_for_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = path(directory.path());
+    let options = Options { poll: Duration::from_millis(5), ..Options::new(&path) };
+    let store = Sqlite::open(options).unwrap();
+    let clock = Arc::new(Dial::default());
+    let world = World::new(open(Arc::clone(&clock)), clock);
+    let settle = store.wait(Interest::Work, store.generation(Interest::Work));
+    let _ = tokio::time::timeout(Duration::from_millis(50), settle).await;
+    let events = store.generation(Interest::Events);
+    store.apply(vec![world.draft().into()]).await.unwrap().pop().unwrap().unwrap();
+    let waited = store.wait(Interest::Events, events);
+    let waited = tokio::time::timeout(Duration::from_millis(100), waited).await;
+    assert!(waited.is_err(), "a creation is no event");
+}
