@@ -64,18 +64,12 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:03} s", ms / 1_000, ms % 1_000)
 }
 
-/// Attempts and events in the order in which they happened.
+/// Beginnings of attempts and events, in the order in which they happened.
 fn story(history: &History) -> String {
     let born = history.snapshot.created_at;
     let mut lines: Vec<(Millis, u8, String)> = Vec::new();
     for line in &history.attempts {
         lines.push((line.attempt.started_at, 1, began(line)));
-        if let (Some(at), Some(outcome)) = (line.ended_at, line.outcome) {
-            let failure = line.failure.as_ref();
-            let why =
-                failure.map_or_else(String::new, |f| format!(": {} ({})", f.reason, f.category));
-            lines.push((at, 0, format!("attempt {} {outcome}{why}", line.attempt.index)));
-        }
     }
     for event in &history.events {
         if let Some(text) = told(&event.event.kind, born) {
@@ -93,12 +87,15 @@ fn began(line: &AttemptLine) -> String {
     format!("attempt {} ({}) by {}", attempt.index, attempt.kind, attempt.worker.instance)
 }
 
-/// What an event adds to the attempts, if anything.
+/// What an event tells, if the attempts do not.
 fn told(kind: &EventKind, born: Millis) -> Option<String> {
     match kind {
-        EventKind::AttemptFailed { retry_at, .. } => {
-            Some(format!("retry at {}", seconds(retry_at.since(born))))
-        }
+        EventKind::AttemptFailed { failure, retry_at, .. } => Some(format!(
+            "failed: {} ({}); retry at {}",
+            failure.reason,
+            failure.category,
+            seconds(retry_at.since(born))
+        )),
         EventKind::LeaseExpired { worker, .. } => {
             Some(format!("the lease of {} ran out", worker.instance))
         }
