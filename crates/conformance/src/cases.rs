@@ -45,6 +45,7 @@ macro_rules! suite {
                 everything_said_at_creation_reads_back
                 binary_input_is_kept_byte_for_byte
                 an_empty_input_is_no_input
+                an_empty_input_keeps_its_encoding
                 the_largest_payload_fits
                 creation_appends_no_event
                 creation_makes_its_lane_known
@@ -140,6 +141,7 @@ macro_rules! suite {
                 giving_back_ends_the_lease
                 a_replay_does_not_revive_an_old_fence
                 the_same_worker_needs_its_new_fence
+                a_worker_of_an_earlier_life_cannot_write_in_the_next
             }
             revoke {
                 revoking_hands_the_work_to_another
@@ -209,6 +211,7 @@ macro_rules! suite {
                 a_relative_deadline_counts_from_creation
                 two_deadlines_exclude_each_other
                 a_lost_lease_and_a_timeout_end_the_same_in_any_order
+                the_sweep_ends_an_attempt_that_timed_out_first
                 a_deadline_that_was_met_changes_nothing
             }
             reclaim {
@@ -390,6 +393,7 @@ macro_rules! suite {
             bad_input {
                 a_priority_out_of_range_is_refused
                 an_oversize_payload_is_refused
+                an_encoding_without_a_result_is_refused
                 a_bad_tag_key_is_refused
                 a_bad_tag_value_is_refused
                 too_many_tags_are_refused

@@ -375,7 +375,7 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
                 assert_eq!(code(second.clone()), Code::ConsumerNotFound, "{command:?}");
                 return;
             }
-            Reply::ExpireLease(LeaseChecked::Expired(_)) => {
+            Reply::ExpireLease(LeaseChecked::Expired(_) | LeaseChecked::TimedOut(_)) => {
                 Ok(Reply::ExpireLease(LeaseChecked::Gone))
             }
             Reply::TimeOutAttempt(_) => Ok(Reply::TimeOutAttempt(None)),
@@ -395,9 +395,7 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
             | Reply::Hold(())
             | Reply::Unhold(())
             | Reply::SetTags(_)
-            | Reply::ExpireLease(
-                LeaseChecked::Renewed | LeaseChecked::TimedOut | LeaseChecked::Gone,
-            )
+            | Reply::ExpireLease(LeaseChecked::Renewed | LeaseChecked::Gone)
             | Reply::SaveCursor(()) => first.clone(),
         },
     };

@@ -351,6 +351,17 @@ fn fail_attempt(
     Change { reply: Failed::RetryScheduled { delay_until: until, next_attempt_index }, effects }
 }
 
+/// Ends the running attempt because it used up its time, which is a failure like any other.
+fn time_out(x: &Execution, active: &Active, cx: &mut Cx<'_>) -> Change<Failed> {
+    let reason = "attempt_timeout";
+    let failure = Failure {
+        reason: reason.to_owned(),
+        category: text::Category::new("timeout").expect("a valid category"),
+    };
+    let parting = Parting { how: LeaseEnd::Revoked, reason };
+    fail_attempt(x, active, (failure, FailureClass::Timeout), parting, cx)
+}
+
 /// What a lost lease leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {

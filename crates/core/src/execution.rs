@@ -2,6 +2,8 @@
 //!
 //! * The epoch grows by one on every acquire and every release of the lease, so an odd epoch is
 //!   a lease and the lease before the current state is always `epoch - 1`.
+//! * It begins at a number taken from the time of creation ([`first_epoch`]), so that an id that is
+//!   used again after retention does not see the fences of its earlier life again.
 //! * `version` grows by one with every change except a renewal, which only moves the lease.
 //! * An ended attempt is history the moment the execution goes on without it.
 
@@ -97,7 +99,7 @@ pub struct Execution {
     pub tags: Tags,
     /// When it expires for good.
     pub deadline_at: Option<Millis>,
-    /// The fencing number.
+    /// The fencing number; even when created, odd while leased.
     pub epoch: u64,
     /// Attempts, retries, reclaims, replays.
     pub counts: Counts,
@@ -329,6 +331,14 @@ pub struct Progress {
     pub message: Option<String>,
     /// When.
     pub at: Millis,
+}
+
+/// The epoch of an execution created at this time: even, and past every epoch of an earlier life
+/// of its id that had at most one lease per millisecond.
+pub fn first_epoch(created_at: Millis) -> u64 {
+    /// Keeps a clock that reads nonsense from leaving the range of what is stored.
+    const AT_MOST: u64 = 1 << 60;
+    2 * created_at.since(Millis::ZERO).min(AT_MOST)
 }
 
 /// Proof of holding a lease: an attempt and its epoch.

@@ -69,6 +69,16 @@ pub async fn an_oversize_payload_is_refused(w: Arc<World>) {
     assert_eq!(w.complete(id, fence).await, Ok(()));
 }
 
+/// Nothing that was said is dropped: an encoding needs something that is encoded.
+pub async fn an_encoding_without_a_result_is_refused(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    let encoding = Encoding::new("json").ok();
+    let complete = Complete { id, fence, result: None, encoding };
+    let no = refused(&w, complete.clone(), Code::InvalidInput, "payload_encoding").await;
+    assert_eq!(no.value.as_deref(), Some("json"));
+    assert_eq!(w.run(Complete { result: Some(Bytes::new()), ..complete }).await, Ok(()));
+}
+
 /// Tag keys have owners, at creation as later.
 pub async fn a_bad_tag_key_is_refused(w: Arc<World>) {
     let id = w.create(w.draft()).await;

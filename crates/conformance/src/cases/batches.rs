@@ -12,7 +12,7 @@ use ff_core::decide::retention::Trim;
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::error::Code;
 use ff_core::event::Filter;
-use ff_core::execution::Fence;
+use ff_core::execution::{Fence, first_epoch};
 use ff_core::fold::BlobRef;
 use ff_core::limits::BATCH_MAX;
 use ff_core::policy::FailureClass;
@@ -24,7 +24,10 @@ use serde_json::{Value, json};
 use super::calls::{cancellation, completion, failure, progress, retrying, tags};
 use crate::world::{World, code, worker};
 
-const FIRST: Fence = Fence { attempt_index: 0, lease_epoch: 1 };
+/// The fence of the first lease on what is created now.
+fn first(w: &World) -> Fence {
+    Fence { attempt_index: 0, lease_epoch: first_epoch(w.now()) + 1 }
+}
 
 fn drafted(w: &World, policy: &Value) -> Create {
     let policy = Policy::parse(policy).expect("a valid policy");
@@ -43,8 +46,8 @@ pub async fn commands_on_one_row_see_each_other(w: Arc<World>) {
     let batch = vec![
         draft.into(),
         w.naming(id).into(),
-        progress(id, FIRST, 50).into(),
-        completion(id, FIRST, b"done").into(),
+        progress(id, first(&w), 50).into(),
+        completion(id, first(&w), b"done").into(),
     ];
     assert_eq!(codes(&w, batch).await, [None, None, None, None]);
     assert_eq!(w.state(id).await, PublicState::Completed);
@@ -63,7 +66,7 @@ pub async fn a_rejected_command_leaves_no_trace(w: Arc<World>) {
     let absent = far.id;
     let batch = vec![
         before.into(),
-        completion(a, FIRST, b"never").into(),
+        completion(a, first(&w), b"never").into(),
         clash.into(),
         far.into(),
         after.into(),
@@ -183,7 +186,7 @@ pub async fn a_life_and_its_removal_in_one_batch(w: Arc<World>) {
     let batch = vec![
         Create { tags: tags(&[("a.b", "c")]), ..draft }.into(),
         w.naming(id).into(),
-        completion(id, FIRST, b"done").into(),
+        completion(id, first(&w), b"done").into(),
         Trim { id }.into(),
     ];
     let outcomes = w.batch(batch).await;
@@ -207,7 +210,7 @@ pub async fn removed_and_created_again_in_one_batch(w: Arc<World>) {
     let created = Created::Created { execution_id, public_state };
     assert_eq!(outcomes, [Ok(Reply::Trim(true)), Ok(Reply::Create(created))]);
     let x = w.get(id).await;
-    assert_eq!((x.version, x.epoch, x.priority.get()), (1, 0, 5));
+    assert_eq!((x.version, x.epoch, x.priority.get()), (1, first_epoch(w.now()), 5));
     assert_eq!(w.blob(BlobRef::Result(id, 0)).await, None);
     assert_eq!(w.blob(BlobRef::Input(id)).await.as_deref(), Some(&b"in"[..]));
     assert!(w.event_names(id).await.is_empty());
@@ -254,6 +257,6 @@ pub async fn the_first_to_claim_by_name_has_it(w: Arc<World>) {
     let batch = vec![claim("w1"), claim("w2"), claim("w1")];
     let refused = Some(Code::ExecutionNotLeaseable);
     assert_eq!(codes(&w, batch).await, [None, refused, refused]);
-    assert_eq!(w.get(id).await.epoch, 1);
+    assert_eq!(w.get(id).await.fence(), first(&w));
     assert_eq!(code(w.claim_by_name(id).await), Code::ExecutionNotLeaseable);
 }

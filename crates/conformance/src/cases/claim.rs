@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::ClaimAsk;
 use ff_core::decide::create::Create;
 use ff_core::error::Code;
-use ff_core::execution::{AttemptKind, Fence};
+use ff_core::execution::{AttemptKind, Fence, first_epoch};
 use ff_core::state::{AttemptState, EligibilityState, OwnershipState, Phase, PublicState};
 use ff_core::{ExecutionId, Policy};
 use serde_json::json;
@@ -184,7 +184,7 @@ pub async fn a_claimed_execution_is_not_claimable(w: Arc<World>) {
 pub async fn a_claim_reads_back_as_it_was_given(w: Arc<World>) {
     let id = w.create(w.draft()).await;
     let leased = w.take_as(id, "w7").await.leased;
-    let first = Fence { attempt_index: 0, lease_epoch: 1 };
+    let first = Fence { attempt_index: 0, lease_epoch: first_epoch(w.now()) + 1 };
     assert_eq!(leased.fence, first);
     assert_eq!(leased.lease_until, w.now().plus(TTL_MS));
     let snapshot = w.snapshot(id).await;

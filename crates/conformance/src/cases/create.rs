@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::{Create, Created};
-use ff_core::execution::{Counts, Priority};
+use ff_core::execution::{Counts, Priority, first_epoch};
 use ff_core::fold::BlobRef;
 use ff_core::ids::{FlowId, Partition};
 use ff_core::limits::{PARTITIONS, PRIORITY_MAX};
@@ -106,7 +106,7 @@ pub async fn everything_said_at_creation_reads_back(w: Arc<World>) {
     assert_eq!(x.tags, draft.tags);
     assert_eq!(x.deadline_at, draft.deadline_at);
     assert_eq!((x.spec.created_at, x.updated_at), (w.now(), w.now()));
-    assert_eq!((x.epoch, x.counts), (0, Counts::default()));
+    assert_eq!((x.epoch, x.counts), (first_epoch(w.now()), Counts::default()));
     assert_eq!((x.started_at, x.progress), (None, None));
 }
 
@@ -127,6 +127,15 @@ pub async fn an_empty_input_is_no_input(w: Arc<World>) {
     let id = w.create(Create { input, ..w.draft() }).await;
     assert_eq!(w.blob(BlobRef::Input(id)).await, None);
     assert_eq!(w.take(id).await.input, None);
+}
+
+/// How it is encoded is said of an empty input too, and is not lost.
+pub async fn an_empty_input_keeps_its_encoding(w: Arc<World>) {
+    let (input, encoding) = (Bytes::new(), Encoding::new("json").ok());
+    let id =
+        w.create(Create { input: input.clone(), encoding: encoding.clone(), ..w.draft() }).await;
+    let given = w.take(id).await.input.expect("it says how it is encoded");
+    assert_eq!((given.bytes, given.encoding), (input, encoding));
 }
 
 /// The limit is the size that still fits.

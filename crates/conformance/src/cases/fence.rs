@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use ff_core::ExecutionId;
 use ff_core::backend::Duty;
+use ff_core::command::Reply;
+use ff_core::decide::create::Create;
 use ff_core::error::{Class, Code};
 use ff_core::execution::Fence;
 use ff_core::state::{PublicState, TerminalOutcome};
+use ff_core::{ExecutionId, Policy};
 use serde_json::json;
 
 use super::calls::{retrying, worker_calls};
@@ -106,7 +108,8 @@ pub async fn a_fence_at_the_end_of_its_range_is_stale(w: Arc<World>) {
 /// Nobody can act on what was never handed out.
 pub async fn no_fence_fits_what_was_never_claimed(w: Arc<World>) {
     let id = w.create(w.draft()).await;
-    for lease_epoch in [0, 1] {
+    let epoch = w.get(id).await.epoch;
+    for lease_epoch in [0, 1, epoch - 1, epoch, epoch + 1] {
         let attempt_index = 0;
         let fence = Fence { attempt_index, lease_epoch };
         all_refused(&w, id, fence, Code::StaleLease).await;
@@ -144,4 +147,23 @@ pub async fn the_same_worker_needs_its_new_fence(w: Arc<World>) {
     let second = w.take(id).await.leased.fence;
     all_refused(&w, id, first, Code::StaleLease).await;
     assert_eq!(w.complete(id, second).await, Ok(()));
+}
+
+/// An id that retention set free begins a new life, in which nobody of the old one has a say.
+pub async fn a_worker_of_an_earlier_life_cannot_write_in_the_next(w: Arc<World>) {
+    let policy = Policy::parse(&json!({"retention_ms": 0})).expect("a valid policy");
+    let draft = Create { policy, ..w.draft() };
+    let id = w.create(draft.clone()).await;
+    let old = w.take(id).await.leased.fence;
+    w.cancel(id).await.expect("it is held");
+    w.pass(1);
+    assert_eq!(w.tick(Duty::Retention).await, [Ok(Reply::Trim(true))]);
+    w.create(draft).await;
+    all_refused(&w, id, old, Code::StaleLease).await;
+    let new = w.take_as(id, "w2").await.leased.fence;
+    assert_eq!(new.attempt_index, old.attempt_index);
+    all_refused(&w, id, old, Code::StaleLease).await;
+    assert_eq!(w.renew(id, new).await, Ok(w.now().plus(TTL_MS)));
+    assert_eq!(w.complete(id, new).await, Ok(()));
+    all_refused(&w, id, old, Code::ExecutionNotActive).await;
 }

@@ -103,13 +103,13 @@ pub async fn the_sweep_requeues_what_a_dead_worker_held(w: Arc<World>) {
 
 /// A lease that lives is nobody's business.
 pub async fn the_sweep_finds_nothing_before_the_end(w: Arc<World>) {
-    let (id, _) = w.running(json!({})).await;
+    let (id, fence) = w.running(json!({})).await;
     let until = w.now().plus(TTL_MS);
     w.pass(TTL - 1);
     let next = Some(until);
     let commands = Vec::new();
     assert_eq!(w.due(Duty::LeaseExpiry, 10).await, Due { commands, next });
-    let lease_epoch = 1;
+    let lease_epoch = fence.lease_epoch;
     let early = w.run(ExpireLease { id, lease_epoch }).await;
     assert_eq!(early, Ok(LeaseChecked::Renewed));
     assert_eq!(w.state(id).await, PublicState::Active);
@@ -187,5 +187,6 @@ pub async fn the_epoch_grows_with_every_acquire_and_release(w: Arc<World>) {
     epochs.push(fence.lease_epoch);
     w.complete(id, fence).await.expect("it is held");
     epochs.push(w.get(id).await.epoch);
-    assert_eq!(epochs, (1..=10).collect::<Vec<_>>());
+    let first = first.lease_epoch;
+    assert_eq!(epochs, (first..first + 10).collect::<Vec<_>>());
 }

@@ -120,7 +120,7 @@ pub async fn a_trimmed_id_may_be_used_again(w: Arc<World>) {
     let execution_id = id;
     let again = w.run(draft).await;
     assert_eq!(again, Ok(Created::Created { execution_id, public_state }));
-    assert_eq!(w.get(id).await.epoch, 0);
+    assert_eq!(w.get(id).await.version, 1);
     assert!(w.event_names(id).await.is_empty());
     assert_eq!(w.blob(BlobRef::Result(id, 0)).await, None);
 }

@@ -93,9 +93,8 @@ pub async fn revoking_what_is_already_lost_is_satisfied(w: Arc<World>) {
 pub async fn revocations_count_as_reclaims(w: Arc<World>) {
     let (id, _) = w.running(json!({"max_reclaim_count": 1})).await;
     w.revoke(id).await.expect("it is held");
-    w.take(id).await;
+    let lease_epoch = w.take(id).await.leased.fence.lease_epoch;
     let lost = Lost::ReclaimsExhausted;
-    let lease_epoch = 3;
     assert_eq!(w.revoke(id).await, Ok(Revoked::Revoked { lease_epoch, lost }));
     assert_eq!(w.state(id).await, PublicState::Failed);
     let names = w.event_names(id).await;

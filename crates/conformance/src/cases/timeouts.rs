@@ -9,6 +9,7 @@ use ff_core::decide::Failed;
 use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::create::Create;
 use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::{AttemptOutcome, Ending};
@@ -228,10 +229,29 @@ pub async fn a_deadline_that_was_met_changes_nothing(w: Arc<World>) {
     assert_eq!(w.event_names(id).await, ["completion"]);
 }
 
+/// The sweep of leases ends what timed out first as the timeout would, and nothing is left to do.
+pub async fn the_sweep_ends_an_attempt_that_timed_out_first(w: Arc<World>) {
+    let (id, fence) = w.running(timing_out(1_000, 1)).await;
+    w.pass(TTL);
+    let delay_until = w.now().plus(100);
+    let next_attempt_index = 1;
+    let failed = Failed::RetryScheduled { delay_until, next_attempt_index };
+    let outcomes = w.tick(Duty::LeaseExpiry).await;
+    assert_eq!(outcomes, [Ok(Reply::ExpireLease(LeaseChecked::TimedOut(failed)))]);
+    assert_eq!(w.event_names(id).await, ["lease_revoked", "attempt_failed"]);
+    assert_eq!(code(w.complete(id, fence).await), Code::LeaseRevoked);
+    let counts = w.get(id).await.counts;
+    assert_eq!((counts.reclaims, counts.retries), (0, 1));
+    assert!(w.tick(Duty::AttemptTimeout).await.is_empty());
+}
+
 /// Which duty comes first must not decide what becomes of a dead worker's attempt.
 pub async fn a_lost_lease_and_a_timeout_end_the_same_in_any_order(w: Arc<World>) {
-    let orders =
-        [[Duty::AttemptTimeout, Duty::LeaseExpiry], [Duty::LeaseExpiry, Duty::AttemptTimeout]];
+    let orders: [&[Duty]; 3] = [
+        &[Duty::AttemptTimeout, Duty::LeaseExpiry],
+        &[Duty::LeaseExpiry, Duty::AttemptTimeout],
+        &[Duty::LeaseExpiry],
+    ];
     let ttl = i64::try_from(TTL_MS).expect("a short lease");
     for (timeout, ended) in [
         (1_000, PublicState::Failed),
@@ -243,7 +263,7 @@ pub async fn a_lost_lease_and_a_timeout_end_the_same_in_any_order(w: Arc<World>)
             let (id, _) = w.running(policy).await;
             w.pass(2 * ttl);
             for duty in duties {
-                w.tick(duty).await;
+                w.tick(*duty).await;
             }
             assert_eq!(w.state(id).await, ended, "{duties:?} with a timeout of {timeout}");
             w.cancel(id).await.ok();

@@ -1,16 +1,15 @@
 //! Attempt timeout: an attempt used up its running time, which is a failure like any other.
 //!
-//! The retry policy decides what follows. Sent twice, or too early: nothing to do.
+//! The retry policy decides what follows. A lease that ran out before is left to its own sweep,
+//! which finds it too. Sent twice, or too early: nothing to do.
 
-use super::{Failed, OnExecution, Parting, fail_attempt};
+use super::{Failed, OnExecution, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::execution::{Execution, Failure, LeaseEnd, State};
+use crate::execution::{Execution, State};
 use crate::fold::{Change, Cx};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
-use crate::policy::FailureClass;
-use crate::text::Category;
 
 /// Check whether an attempt timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +39,13 @@ impl OnExecution for TimeOutAttempt {
                 if active.timeout_at.is_some_and(|due| due <= at)
                     && (active.lease.until > at || active.timed_out_first()) =>
             {
-                active.clone()
+                active
             }
             // Not due, or its worker had fallen silent before, which is what counts.
             State::Active(_) | State::Runnable(_) | State::Terminal(_) => {
                 return Ok(Change::none(None));
             }
         };
-        let reason = "attempt_timeout";
-        let failure = Failure {
-            reason: reason.to_owned(),
-            category: Category::new("timeout").expect("a valid category"),
-        };
-        let failure = (failure, FailureClass::Timeout);
-        let parting = Parting { how: LeaseEnd::Revoked, reason };
-        Ok(fail_attempt(x, &active, failure, parting, cx).map(Some))
+        Ok(time_out(x, active, cx).map(Some))
     }
 }

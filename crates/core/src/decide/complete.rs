@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{OnExecution, Parting, check_payload, end, holder};
 use crate::command::Traffic;
-use crate::error::Rejection;
+use crate::error::{Code, Rejection};
 use crate::execution::{Ending, Execution, Fence, LeaseEnd, State};
 use crate::fold::{Blob, BlobRef, Change, Cx};
 use crate::ids::ExecutionId;
@@ -23,7 +23,7 @@ pub struct Complete {
     pub fence: Fence,
     /// What came out of it.
     pub result: Option<Bytes>,
-    /// How the result is encoded.
+    /// How the result is encoded; not without a result.
     pub encoding: Option<Encoding>,
 }
 
@@ -37,6 +37,10 @@ impl OnExecution for Complete {
     }
 
     fn check(&self, config: &Config) -> Result<(), Rejection> {
+        if let (None, Some(encoding)) = (&self.result, &self.encoding) {
+            let why = "needs a result to describe";
+            return Err(Rejection::invalid(Code::InvalidInput, "payload_encoding", encoding, why));
+        }
         check_payload("result", self.payload_bytes(), config)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Sent twice: the same idempotency key or the same id with the same content answers
 //! `Duplicate` with the original's id; with other content it is a conflict that names the first
-//! field that differs.
+//! field that differs. An id that retention has removed is free again; the new execution begins
+//! with an epoch of its own, so that no fence of the old one fits it.
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{
     Counts, Execution, Fingerprint, Next, Priority, Runnable, Spec, State, Tags, Wait, WaitReason,
+    first_epoch,
 };
 use crate::fold::{Blob, BlobRef, Change, Cx, Effects, Key, KeyRow, WorkingSet};
 use crate::ids::ExecutionId;
@@ -38,7 +40,7 @@ pub struct Create {
     pub kind: Kind,
     /// What to work on; opaque.
     pub input: Bytes,
-    /// How the input is encoded.
+    /// How the input is encoded; an input that says so is kept even when it is empty.
     pub encoding: Option<Encoding>,
     /// 0 to 9000, higher first.
     pub priority: i32,
@@ -135,7 +137,8 @@ impl Decide for Create {
         let expires_at =
             cx.now.plus(self.policy.dedup_window_ms.unwrap_or(cx.config.dedup_window_ms));
         let row = KeyRow { execution: self.id, fingerprint, expires_at };
-        let blob = (!self.input.is_empty()).then(|| Blob {
+        let told = !self.input.is_empty() || self.encoding.is_some();
+        let blob = told.then(|| Blob {
             at: BlobRef::Input(self.id),
             encoding: self.encoding.clone(),
             bytes: self.input.clone(),
@@ -205,7 +208,7 @@ impl Create {
             priority: Priority::new(self.priority)?,
             tags: self.tags.clone(),
             deadline_at,
-            epoch: 0,
+            epoch: first_epoch(now),
             counts: Counts::default(),
             progress: None,
             started_at: None,

@@ -1,10 +1,11 @@
 //! Lease expiry: the sweep looks at a lease that was filed as due.
 //!
 //! When the attempt timeout passed as well, whichever passed first counts, in whatever order the
-//! two are checked. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
+//! two are checked: an attempt that timed out before its lease ran out ends here as it would end
+//! there. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
 //! again. Sent twice: the second finds nothing to do.
 
-use super::{Lost, OnExecution, Parting, lose_lease};
+use super::{Failed, Lost, OnExecution, Parting, lose_lease, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, LeaseEnd, State};
@@ -22,14 +23,14 @@ pub struct ExpireLease {
 }
 
 /// The answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseChecked {
     /// It ran out.
     Expired(Lost),
     /// It was renewed; the sweep will come back.
     Renewed,
-    /// The attempt had timed out before the lease ran out; that is what ends it.
-    TimedOut,
+    /// The attempt had timed out before the lease ran out; that is what ended it.
+    TimedOut(Failed),
     /// There is no such lease any more.
     Gone,
 }
@@ -62,7 +63,7 @@ impl OnExecution for ExpireLease {
             return Ok(Change { reply: LeaseChecked::Renewed, effects });
         }
         if active.timed_out_first() {
-            return Ok(Change::none(LeaseChecked::TimedOut));
+            return Ok(time_out(x, active, cx).map(LeaseChecked::TimedOut));
         }
         let parting = Parting::own(LeaseEnd::Expired);
         Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::retention::Trim;
-use ff_core::execution::State;
+use ff_core::execution::{State, first_epoch};
 use ff_core::fold::BlobRef;
 use ff_core::limits::DURATION_MS_MAX;
 use ff_core::policy::Policy;
@@ -38,7 +38,7 @@ fn a_new_execution_is_claimable_from_the_moment_it_exists() {
     assert_eq!(created, expected);
     assert_eq!(life.states().1, AttemptState::PendingFirstAttempt);
     let x = life.x();
-    assert_eq!((x.version, x.epoch, x.started_at), (1, 0, None));
+    assert_eq!((x.version, x.epoch, x.started_at), (1, first_epoch(DAWN), None));
     assert_eq!((x.spec.created_at, x.updated_at), (DAWN, DAWN));
     assert!(life.events.is_empty());
     life.claim();
@@ -63,12 +63,15 @@ fn a_delay_applies_only_when_it_lies_in_the_future() {
 }
 
 #[test]
-fn the_input_is_kept_unless_it_is_empty() {
+fn the_input_is_kept_unless_there_is_nothing_to_keep() {
     let life = Life::begin(create(1));
     let blob = &life.written.blobs[0];
     assert_eq!(blob.at, BlobRef::Input(id(1)));
     assert_eq!(blob.bytes, create(1).input);
-    let life = Life::begin(Create { input: Bytes::new(), ..create(1) });
+    let empty = Create { input: Bytes::new(), ..create(1) };
+    let life = Life::begin(empty.clone());
+    assert_eq!(life.written.blobs[0].encoding, create(1).encoding);
+    let life = Life::begin(Create { encoding: None, ..empty });
     assert!(life.written.blobs.is_empty());
 }
 

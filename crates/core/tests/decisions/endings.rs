@@ -100,7 +100,10 @@ fn the_same_fence_with_another_outcome_is_told_the_stored_one() {
 fn the_same_outcome_with_another_fence_is_refused() {
     let mut life = active();
     life.tell(complete(life.id, life.fence));
-    for (attempt_index, lease_epoch) in [(0, 0), (0, 2), (1, 1), (u32::MAX, 1), (0, u64::MAX)] {
+    let epoch = life.fence.lease_epoch;
+    for (attempt_index, lease_epoch) in
+        [(0, epoch - 1), (0, epoch + 1), (1, epoch), (u32::MAX, epoch), (0, u64::MAX)]
+    {
         let other = Fence { attempt_index, lease_epoch };
         let refused = life.refused(complete(life.id, other));
         assert_eq!(refused.code, Code::ExecutionNotActive, "{other:?}");
@@ -174,7 +177,7 @@ fn a_revoked_lease_counts_as_a_lost_one() {
     life.claim();
     let revoked = life.tell(revoke(life.id));
     let lost = Lost::ReclaimsExhausted;
-    assert_eq!(revoked, Revoked::Revoked { lease_epoch: 1, lost });
+    assert_eq!(revoked, Revoked::Revoked { lease_epoch: life.fence.lease_epoch, lost });
     assert_eq!(life.states().0, PublicState::Failed);
     assert_eq!(life.told(), [EventName::LeaseRevoked, EventName::Completion]);
 }

@@ -1,18 +1,19 @@
 //! Who may act: the holder, with its fence, until its lease ends. Everybody else learns why not.
 
-use ff_core::Code;
 use ff_core::decide::lease_expiry::ExpireLease;
+use ff_core::decide::retention::Trim;
 use ff_core::error::Rejection;
-use ff_core::execution::Fence;
+use ff_core::execution::{Fence, first_epoch};
 use ff_core::policy::FailureClass;
 use ff_core::state::{Phase, TerminalOutcome};
+use ff_core::{Code, Millis};
 use serde_json::json;
 
 use crate::commands::{
     cancel, complete, delay, fail, give_up, progress, release, renew, replay, revoke,
 };
 use crate::samples::{policy, samples};
-use crate::world::{LEASE_TTL_MS, Life};
+use crate::world::{DAWN, LEASE_TTL_MS, Life};
 
 fn active() -> Life {
     let mut life = Life::under(&policy());
@@ -121,7 +122,9 @@ fn no_fence_of_any_shape_changes_what_nobody_holds() {
             continue;
         }
         for attempt_index in [0, 1, 2, u32::MAX] {
-            for lease_epoch in (0..=x.epoch + 1).chain([u64::MAX - 1, u64::MAX]) {
+            let first = first_epoch(x.spec.created_at);
+            let forged = [0, 1, u64::MAX - 1, u64::MAX];
+            for lease_epoch in (first - 1..=x.epoch + 1).chain(forged) {
                 let fence = Fence { attempt_index, lease_epoch };
                 let mut world = sample.life.world.clone();
                 let until = world.now.plus(1);
@@ -143,7 +146,8 @@ fn no_fence_of_any_shape_changes_what_nobody_holds() {
 #[test]
 fn before_the_first_claim_every_fence_is_stale() {
     let life = Life::under(&policy());
-    for lease_epoch in [0, 1, u64::MAX] {
+    let epoch = life.x().epoch;
+    for lease_epoch in [0, 1, epoch - 1, epoch, epoch + 1, u64::MAX] {
         let fence = Fence { attempt_index: 0, lease_epoch };
         assert_eq!(refusals(&life, fence).code, Code::StaleLease);
     }
@@ -202,7 +206,38 @@ fn the_epoch_grows_on_every_acquire_and_on_every_release() {
         }
         epochs.push(life.x().epoch);
     }
-    assert_eq!(epochs, (0..=10).collect::<Vec<_>>());
+    let first = first_epoch(life.x().spec.created_at);
+    assert_eq!(epochs, (first..=first + 10).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_id_used_again_does_not_see_its_old_fences_again() {
+    let mut life = Life::under(&json!({"retention_ms": 0, "dedup_window_ms": 1}));
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..2 {
+            life.claim();
+            assert!(!seen.contains(&life.fence), "{:?} after {seen:?}", life.fence);
+            seen.push(life.fence);
+            life.pass(1);
+            life.tell(release(life.id, life.fence));
+        }
+        life.tell(cancel(life.id));
+        assert!(life.tell(Trim { id: life.id }));
+        life.tell(life.creation.clone());
+        for old in &seen {
+            assert_eq!(refusals(&life, *old).code, Code::StaleLease);
+        }
+    }
+}
+
+#[test]
+fn a_first_epoch_is_even_and_storable_whatever_the_clock_reads() {
+    for at in [i64::MIN, -1, 0, 1, DAWN.0, i64::MAX / 2 + 1, i64::MAX] {
+        let epoch = first_epoch(Millis(at));
+        assert!(epoch.is_multiple_of(2), "{at}");
+        assert!(epoch < i64::MAX.cast_unsigned() / 2, "{at}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ff_core::Code;
 use ff_core::decide::Lost;
+use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::claim::{Claim, ClaimKind};
 use ff_core::decide::lease_expiry::{ExpireLease, LeaseChecked};
 use ff_core::decide::renew::Renew;
@@ -13,7 +14,7 @@ use ff_core::state::{AttemptState, PublicState};
 use serde_json::json;
 
 use crate::commands::{complete, delay, fail, hold, progress, release, renew, replay};
-use crate::samples::{BACKOFF_MS, policy};
+use crate::samples::{ATTEMPT_MS, BACKOFF_MS, policy};
 use crate::world::{LEASE_TTL_MS, Life, worker};
 
 fn active() -> Life {
@@ -184,6 +185,21 @@ fn the_sweep_files_a_renewed_lease_again_and_takes_a_lapsed_one() {
     assert_eq!(sweep(&mut life), LeaseChecked::Expired(Lost::Requeued));
     assert_eq!(sweep(&mut life), LeaseChecked::Gone);
     assert!(life.written.is_empty());
+}
+
+#[test]
+fn the_sweep_ends_an_attempt_that_timed_out_first_as_the_timeout_would() {
+    let mut life = Life::under(&policy());
+    let claim = Claim { lease_ttl_ms: ATTEMPT_MS, ..life.next_claim() };
+    life.take(claim);
+    life.pass(ATTEMPT_MS);
+    let mut other = life.clone();
+    let failed = other.tell(TimeOutAttempt { id: life.id }).unwrap();
+    assert_eq!(sweep(&mut life), LeaseChecked::TimedOut(failed));
+    assert_eq!((life.x(), &life.written), (other.x(), &other.written));
+    assert_eq!(sweep(&mut life), LeaseChecked::Gone);
+    assert!(life.written.is_empty());
+    assert_eq!(sweep(&mut other), LeaseChecked::Gone);
 }
 
 #[test]

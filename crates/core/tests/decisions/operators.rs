@@ -165,7 +165,7 @@ fn a_revoked_lease_sends_it_to_the_next_worker() {
     let mut life = active();
     let revoked = life.tell(revoke(life.id));
     let lost = Lost::Requeued;
-    assert_eq!(revoked, Revoked::Revoked { lease_epoch: 1, lost });
+    assert_eq!(revoked, Revoked::Revoked { lease_epoch: life.fence.lease_epoch, lost });
     let states = (PublicState::Waiting, AttemptState::PendingReclaimAttempt);
     assert_eq!(life.states(), states);
     let how = LeaseEnd::Revoked;
@@ -182,7 +182,7 @@ fn a_revoked_lease_sends_it_to_the_next_worker() {
 fn revoking_what_already_ran_out_says_so() {
     let mut life = active();
     life.pass(LEASE_TTL_MS);
-    life.tell(ExpireLease { id: life.id, lease_epoch: 1 });
+    life.tell(ExpireLease { id: life.id, lease_epoch: life.fence.lease_epoch });
     let how = LeaseEnd::Expired;
     assert_eq!(life.repeat(revoke(life.id)), Revoked::AlreadySatisfied { how });
 }
@@ -190,8 +190,9 @@ fn revoking_what_already_ran_out_says_so() {
 #[test]
 fn a_revocation_may_name_the_lease_or_the_worker_it_means() {
     let mut life = active();
+    let lease_epoch = life.fence.lease_epoch + 2;
     let other_fence =
-        Revoke { expected: Some(Fence { lease_epoch: 3, ..life.fence }), ..revoke(life.id) };
+        Revoke { expected: Some(Fence { lease_epoch, ..life.fence }), ..revoke(life.id) };
     assert_eq!(life.refused(other_fence).code, Code::StaleLease);
     let other_worker =
         Revoke { worker_instance: Some(worker("worker-2").instance), ..revoke(life.id) };

@@ -8,6 +8,7 @@ use ff_core::decide::create::Create;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::unhold::Unhold;
+use ff_core::execution::first_epoch;
 use ff_core::fold::LeaseRow;
 use ff_core::index::{self, Place, Queue, TimerKind};
 use ff_core::policy::FailureClass;
@@ -42,7 +43,8 @@ fn rows(x: &Execution) -> Vec<String> {
     }
     if let Some(row) = LeaseRow::of(x) {
         let until = row.lease.until.since(DAWN);
-        rows.push(format!("lease {} until {until}", row.epoch));
+        let count = row.epoch - first_epoch(x.spec.created_at);
+        rows.push(format!("lease {count} until {until}"));
     }
     for tag in index::tags(x) {
         rows.push(format!("tag {}={}", tag.key, tag.value));

@@ -284,7 +284,8 @@ impl Ask {
     }
 
     fn fence(&self, world: &World, granted: &Granted) -> Fence {
-        let none = Fence { attempt_index: 0, lease_epoch: 1 };
+        let epoch = world.find(id(self.slot)).map_or(0, |x| x.epoch);
+        let none = Fence { attempt_index: 0, lease_epoch: epoch + 1 };
         let fences = granted.get(&id(self.slot)).map_or(&[][..], Vec::as_slice);
         let last = fences.last().copied().unwrap_or(none);
         match self.fence {
@@ -294,13 +295,10 @@ impl Ask {
                 let at = usize::try_from(self.n).unwrap() % count;
                 fences.get(at).copied().unwrap_or(none)
             }
-            Presented::Forged => {
-                let epoch = world.find(id(self.slot)).map_or(0, |x| x.epoch);
-                Fence {
-                    attempt_index: [0, last.attempt_index + 1, u32::MAX][bit(self.n)],
-                    lease_epoch: [epoch + 2, epoch, u64::MAX][usize::try_from(self.n % 3).unwrap()],
-                }
-            }
+            Presented::Forged => Fence {
+                attempt_index: [0, last.attempt_index + 1, u32::MAX][bit(self.n)],
+                lease_epoch: [epoch + 2, epoch, u64::MAX][usize::try_from(self.n % 3).unwrap()],
+            },
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::event::EventName;
-use ff_core::execution::{Fence, State};
+use ff_core::execution::{Fence, State, first_epoch};
 use ff_core::fold::Consumer;
 use ff_core::state::Phase;
 use ff_core::{Command, Execution, ExecutionId, Outcome, Reply, WriteSet};
@@ -79,7 +79,8 @@ fn only_the_holder_writes(turn: &Turn<'_>) -> Law {
 
 fn an_execution_begins_by_its_creation(turn: &Turn<'_>, x: &Execution) -> Law {
     let begins = matches!(turn.command, Command::Create(create) if create.id == x.id)
-        && (x.version, x.epoch) == (1, 0)
+        && (x.version, x.epoch) == (1, first_epoch(turn.before.now))
+        && x.epoch.is_multiple_of(2)
         && x.state.phase() == Phase::Runnable
         && turn.set.events.is_empty();
     law(begins, || format!("{} began as {x:#?}", turn.command.name()))

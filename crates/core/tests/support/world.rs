@@ -12,7 +12,7 @@ use ff_core::command::Operation;
 use ff_core::decide::claim::{Claim, Leased};
 use ff_core::decide::create::Create;
 use ff_core::event::{Event, EventName};
-use ff_core::execution::{AttemptRecord, Fence, Tags, Worker};
+use ff_core::execution::{AttemptRecord, Fence, Tags, Worker, first_epoch};
 use ff_core::fold::{Cx, Key};
 use ff_core::state::{AttemptState, PublicState, StateVector, vector};
 use ff_core::text::{
@@ -115,7 +115,7 @@ impl Life {
             world: World::new(7),
             id: creation.id,
             creation,
-            fence: Fence { attempt_index: 0, lease_epoch: 1 },
+            fence: Fence { attempt_index: 0, lease_epoch: first_epoch(DAWN) + 1 },
             events: Vec::new(),
             history: Vec::new(),
             written: WriteSet::default(),
