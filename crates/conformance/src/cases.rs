@@ -264,6 +264,7 @@ macro_rules! suite {
                 tags_that_are_already_so_change_nothing
             }
             retention {
+                retention_looks_for_consumers_again_before_it_removes
                 a_finished_execution_goes_with_all_it_owned
                 every_ending_is_trimmed
                 a_policy_sets_how_long_it_is_kept

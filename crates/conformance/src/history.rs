@@ -228,9 +228,10 @@ impl Author {
 
     /// An execution with a fence: mostly its latest, sometimes an old or invented one.
     fn held(&mut self) -> (ExecutionId, Fence) {
+        let near = self.fences.last().map_or(0, |(_, fence)| fence.lease_epoch);
         let forged = Fence {
             attempt_index: self.rng.random_range(0..3),
-            lease_epoch: self.rng.random_range(0..8),
+            lease_epoch: near.saturating_sub(3) + self.rng.random_range(0..8),
         };
         match self.rng.random_range(0..20) {
             0 => (self.some_id(), forged),

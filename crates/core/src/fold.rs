@@ -27,6 +27,8 @@ pub enum Key {
     Idempotency(Namespace, IdempotencyKey),
     /// A durable consumer of the feed.
     Consumer(ConsumerName),
+    /// Whether some durable consumer has yet to deal with an event of an execution.
+    Unseen(ExecutionId),
 }
 
 /// What an idempotency key stands for.
@@ -58,6 +60,8 @@ pub struct WorkingSet {
     pub keys: BTreeMap<(Namespace, IdempotencyKey), Option<KeyRow>>,
     /// Consumers.
     pub consumers: BTreeMap<ConsumerName, Option<Consumer>>,
+    /// Whether some consumer has yet to deal with an event of these executions.
+    pub unseen: BTreeMap<ExecutionId, bool>,
 }
 
 impl WorkingSet {
@@ -69,6 +73,7 @@ impl WorkingSet {
                 self.keys.contains_key(&(namespace.clone(), key.clone()))
             }
             Key::Consumer(name) => self.consumers.contains_key(name),
+            Key::Unseen(id) => self.unseen.contains_key(id),
         }
     }
 

@@ -10,7 +10,7 @@ use rusqlite::{Params, Row, Transaction};
 
 use crate::codec::{self, Reader};
 use crate::connection::store_error;
-use crate::statements::{consumer, execution, idempotency, payload};
+use crate::statements::{consumer, event, execution, idempotency, payload};
 
 /// Adds the rows named by `keys` to `have`.
 pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result<(), StoreError> {
@@ -24,6 +24,11 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 let params = (namespace.as_str(), key.as_str());
                 let row = one(tx, idempotency::load, params, read_key)?;
                 have.keys.insert((namespace.clone(), key.clone()), row);
+            }
+            Key::Unseen(id) => {
+                let unseen =
+                    one(tx, event::unseen, codec::key(*id), |row| row.get(0).map_err(store_error))?;
+                have.unseen.insert(*id, unseen.unwrap_or(false));
             }
             Key::Consumer(name) => {
                 let row = one(tx, consumer::load, (name.as_str(),), read_consumer)?;

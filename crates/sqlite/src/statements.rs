@@ -22,7 +22,7 @@ macro_rules! statements {
 statements! {
     attempt { insert remove }
     consumer { load put remove }
-    event { history insert read remove tail }
+    event { history insert read remove tail unseen }
     execution { load put remove }
     idempotency { due load next put remove }
     lease { by_claim due insert next refile remove renew }
@@ -63,6 +63,8 @@ mod tests {
         let sorts = ["list/tagged"];
         // These look at everything, and are asked for by a person.
         let scans = ["list/counts", "schema/exists", "schema/version", "event/tail"];
+        // Consumers are few; they have no index by number.
+        let few = ["SCAN ff_consumer", "SCAN CONSTANT ROW"];
         for (path, sql) in ALL.iter().filter(|(path, _)| !scans.contains(path)) {
             let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
             let nulls = vec![rusqlite::types::Null; explain.parameter_count()];
@@ -72,10 +74,8 @@ mod tests {
                 .map(Result::unwrap)
                 .collect();
             for step in &plan {
-                assert!(
-                    !step.starts_with("SCAN") || step.contains("json_each"),
-                    "{path}: {plan:?}"
-                );
+                let scan = step.starts_with("SCAN") && !step.contains("json_each");
+                assert!(!scan || few.contains(&step.as_str()), "{path}: {plan:?}");
                 let sorted = step.contains("TEMP B-TREE") && !sorts.contains(path);
                 assert!(!sorted, "{path}: {plan:?}");
             }

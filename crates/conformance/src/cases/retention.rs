@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use ff_core::backend::Duty;
+use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::Reply;
+use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::drop_consumer::DropConsumer;
 use ff_core::decide::retention::Trim;
 use ff_core::error::Code;
+use ff_core::event::Cursor;
 use ff_core::fold::BlobRef;
 use ff_core::query::{Query, Rows, Search};
 use ff_core::state::PublicState;
+use ff_core::text::ConsumerName;
 use ff_core::{ExecutionId, Policy};
 use serde_json::json;
 
@@ -162,4 +166,19 @@ pub async fn retention_serves_every_lane(w: Arc<World>) {
     }
     w.pass(DAY);
     assert_eq!(trimmed(&w).await, 3);
+}
+
+/// A consumer that registers or goes back while a tick is under way is waited for all the same.
+pub async fn retention_looks_for_consumers_again_before_it_removes(w: Arc<World>) {
+    let (id, fence) = w.running(json!({"retention_ms": 0})).await;
+    w.complete(id, fence).await.expect("it is held");
+    let filter = WorkFilter::default();
+    let due = w.store.backend.due(Duty::Retention, &filter, 10).await.expect("the store works");
+    assert_eq!(due.commands, [Trim { id }.into()]);
+    let consumer: ConsumerName = "late".parse().expect("a valid name");
+    w.run(SaveCursor { consumer: consumer.clone(), cursor: Cursor::Start }).await.expect("valid");
+    assert_eq!(w.batch(due.commands).await, [Ok(Reply::Trim(false))]);
+    assert_eq!(w.events(id).await.len(), 1);
+    w.run(DropConsumer { consumer }).await.expect("it is there");
+    assert_eq!(w.run(Trim { id }).await, Ok(true));
 }

@@ -52,6 +52,9 @@ impl Tables {
                     let row = self.keys.get(&key).cloned();
                     have.keys.insert(key, row);
                 }
+                Key::Unseen(id) => {
+                    have.unseen.insert(*id, self.last_event(*id) > self.seen_by_all());
+                }
                 Key::Consumer(name) => {
                     have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }

@@ -1,7 +1,7 @@
 //! Retention: a finished execution is removed, with everything it owned, when its time is up.
 //!
-//! Its idempotency key stays for its own window: a late repeat must not run the work again.
-//! Sent twice, or too early: nothing to do.
+//! Not before every durable consumer has dealt with its events. Its idempotency key stays for its
+//! own window: a late repeat must not run the work again. Sent twice, or too early: nothing to do.
 
 use super::{COMMAND_BYTES, Decide};
 use crate::command::Traffic;
@@ -33,7 +33,7 @@ impl Decide for Trim {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        vec![Key::Execution(self.id)]
+        vec![Key::Execution(self.id), Key::Unseen(self.id)]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {
@@ -41,6 +41,10 @@ impl Decide for Trim {
         let Ok(x) = have.execution(self.id) else {
             return Ok(Change::none(false));
         };
+        if have.unseen.get(&x.id) == Some(&true) {
+            // A durable consumer comes first, however long that takes.
+            return Ok(Change::none(false));
+        }
         match &x.state {
             State::Terminal(terminal) if terminal.retain_until <= cx.at(x) => {
                 let effects = Effects { removed: Some(x.id), ..Effects::default() };

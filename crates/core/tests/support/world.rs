@@ -70,6 +70,7 @@ impl World {
                         drop(self.rows.keys.insert((space, key), None));
                     }
                     Key::Consumer(name) => drop(self.rows.consumers.insert(name, None)),
+                    Key::Unseen(id) => drop(self.rows.unseen.insert(id, false)),
                 }
             }
             assert_eq!(needs(command, &self.rows), [], "one round of loading is enough");
