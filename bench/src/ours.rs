@@ -1,6 +1,5 @@
 //! Our operations, through the engine as a user calls it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +10,6 @@ use ff_backend_sqlite::{Options, Sqlite};
 use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
 use ff_core::execution::Worker;
-use ff_core::policy::Policy;
 use ff_core::state::PublicState;
 use ff_core::{ClaimAsk, ExecutionId};
 use ff_engine::Engine;
@@ -26,34 +24,16 @@ fn engine(path: &Path) -> anyhow::Result<Engine> {
 }
 
 fn draft() -> Create {
-    let valid = "a valid name";
-    Create {
-        id: ExecutionId::solo(Uuid::now_v7()),
-        namespace: "bench".parse().expect(valid),
-        lane: "bench".parse().expect(valid),
-        kind: "noop".parse().expect(valid),
-        input: Bytes::from_static(&[7; 256]),
-        encoding: None,
-        priority: 0,
-        creator: "bench".parse().expect(valid),
-        idempotency_key: None,
-        tags: [].into(),
-        policy: Policy::default(),
-        delay_until: None,
-        deadline_at: None,
-    }
+    let (lane, kind) = ("bench".parse(), "noop".parse());
+    let id = ExecutionId::solo(Uuid::now_v7());
+    let input = Bytes::from_static(&[7; 256]);
+    Create { input, ..Create::new(id, lane.expect("a valid lane"), kind.expect("a valid kind")) }
 }
 
 fn ask(max: u32) -> ClaimAsk {
     let valid = "a valid name";
-    ClaimAsk {
-        claim_id: Uuid::now_v7(),
-        worker: Worker { id: "bench".parse().expect(valid), instance: "b1".parse().expect(valid) },
-        lanes: vec!["bench".parse().expect(valid)],
-        capabilities: BTreeSet::new(),
-        lease_ttl_ms: 30_000,
-        max,
-    }
+    let worker = Worker { id: "bench".parse().expect(valid), instance: "b1".parse().expect(valid) };
+    ClaimAsk { max, ..ClaimAsk::new(Uuid::now_v7(), worker, vec!["bench".parse().expect(valid)]) }
 }
 
 fn per_second(count: u32, begun: Instant) -> f64 {

@@ -106,20 +106,11 @@ fn draft(number: usize) -> Create {
         7 | 8 => "flaky",
         _ => "broken",
     };
+    let id = ExecutionId::solo(Uuid::now_v7());
     Create {
-        id: ExecutionId::solo(Uuid::now_v7()),
-        namespace: "crash".parse().unwrap(),
-        lane: "crash".parse().unwrap(),
-        kind: kind.parse().unwrap(),
         input: Bytes::from_static(b"world"),
-        encoding: None,
-        priority: 0,
-        creator: "test".parse().unwrap(),
-        idempotency_key: None,
-        tags: [].into(),
         policy: Policy::parse(&policy).unwrap(),
-        delay_until: None,
-        deadline_at: None,
+        ..Create::new(id, "crash".parse().unwrap(), kind.parse().unwrap())
     }
 }
 

@@ -37,6 +37,8 @@ macro_rules! suite {
     ($open:path) => {
         $crate::suite! { @cases $open;
             create {
+                a_delay_by_length_survives_a_repeat
+                two_delays_and_absurd_ones_are_refused
                 a_created_execution_is_claimable_at_once
                 a_created_execution_waits_for_a_worker
                 creation_answers_with_the_state_it_left

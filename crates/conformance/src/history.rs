@@ -52,6 +52,9 @@ use crate::world::{Store, lane, namespace, worker};
 /// Opens an empty store on a clock, with dice from a seed.
 pub type Open = fn(Arc<Dial>) -> Store;
 
+/// Commands that every history sends at least.
+const COMMANDS_MIN: usize = 50;
+
 /// Plays the history of `seed` on all stores and panics where they differ.
 pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
     let told = Told(seed);
@@ -67,8 +70,11 @@ pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
         cursors: vec![Cursor::Start],
         listing: None,
     };
-    for _ in 0..steps {
+    let (mut step_count, mut commands) = (0, 0);
+    while step_count < steps || commands < COMMANDS_MIN {
         let step = author.step();
+        step_count += 1;
+        commands += if let Step::Send(batch) = &step { batch.len() } else { 0 };
         let mut answers = Vec::new();
         for (_, store) in &open {
             answers.push(perform(store, &step).await);
@@ -303,6 +309,7 @@ impl Author {
             policy: Policy::parse(&policy).expect("a valid policy"),
             delay_until: later(self, 0.2, 30),
             deadline_at: later(self, 0.1, 300),
+            delay_ms: None,
         }
     }
 

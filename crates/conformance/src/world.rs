@@ -105,19 +105,10 @@ impl World {
     /// A creation to adapt: lane `default`, namespace `test`, kind `job`, no policy.
     pub fn draft(&self) -> Create {
         Create {
-            id: self.id(),
             namespace: namespace("test"),
-            lane: lane("default"),
-            kind: Kind::new("job").expect("a valid kind"),
             input: Bytes::from_static(b"in"),
-            encoding: None,
-            priority: 0,
             creator: Creator::new("suite").expect("a valid creator"),
-            idempotency_key: None,
-            tags: [].into(),
-            policy: Policy::default(),
-            delay_until: None,
-            deadline_at: None,
+            ..Create::new(self.id(), lane("default"), Kind::new("job").expect("a valid kind"))
         }
     }
 

@@ -105,6 +105,13 @@ pub struct ClaimAsk {
 }
 
 impl ClaimAsk {
+    /// An ask for one execution, under a lease of 30 seconds, by a worker without capabilities.
+    /// Set what else is wanted.
+    pub fn new(claim_id: Uuid, worker: Worker, lanes: Vec<LaneId>) -> Self {
+        let capabilities = BTreeSet::new();
+        Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1 }
+    }
+
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), Rejection> {
         let refuse = |field, value: String, why: String| {

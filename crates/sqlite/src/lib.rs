@@ -118,13 +118,13 @@ struct Signals {
 impl Sqlite {
     /// Opens or creates a file and brings its schema up to date.
     pub fn open(options: Options) -> Result<Self, StoreError> {
+        let mut connection = connection::open(&options.path, options.busy)?;
+        migrate::migrate(&mut connection)?;
         let signals = Arc::new(Signals {
             work: watch::Sender::new(0),
             events: watch::Sender::new(0),
-            foreign: AtomicI64::new(0),
+            foreign: AtomicI64::new(connection::data_version(&connection)?),
         });
-        let mut connection = connection::open(&options.path, options.busy)?;
-        migrate::migrate(&mut connection)?;
         let readers = Readers::start(&options.path, options.busy, READERS)?;
         let searchers = Readers::start(&options.path, options.busy, SEARCHERS)?;
         let state = apply::State {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ff_core::ExecutionId;
 use ff_core::decide::create::Create;
 use ff_core::policy::Policy;
 use ff_core::state::PublicState;
 use ff_core::text::{Creator, Kind, LaneId, Namespace};
-use ff_core::{ExecutionId, Millis};
 use ff_engine::Engine;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -31,19 +31,11 @@ pub fn lane() -> LaneId {
 fn sample(title: &'static str, kind: &str, policy: &Value) -> Sample {
     let id = ExecutionId::solo(Uuid::now_v7());
     let create = Create {
-        id,
         namespace: Namespace::new("dev").expect("a valid namespace"),
-        lane: lane(),
-        kind: Kind::new(kind).expect("a valid kind"),
         input: Bytes::from_static(b"world"),
-        encoding: None,
-        priority: 0,
         creator: Creator::new("ff dev").expect("a valid creator"),
-        idempotency_key: None,
-        tags: [].into(),
         policy: Policy::parse(policy).expect("a valid policy"),
-        delay_until: None,
-        deadline_at: None,
+        ..Create::new(id, lane(), Kind::new(kind).expect("a valid kind"))
     };
     Sample { title, id, create }
 }
@@ -57,7 +49,6 @@ pub fn heavy() -> Sample {
 pub async fn create(engine: &Engine, plain: usize) -> anyhow::Result<Vec<Sample>> {
     let retries = json!({"max_retries": 3, "backoff":
         {"type": "exponential", "initial_delay_ms": 150, "jitter": true}});
-    let now = engine.server_time_ms().await?;
     let mut shown: Vec<Sample> =
         (0..plain).map(|_| sample("succeeds", "greet", &json!({}))).collect();
     shown.extend([
@@ -85,8 +76,8 @@ pub async fn create(engine: &Engine, plain: usize) -> anyhow::Result<Vec<Sample>
         sample("gives its slot back for 700 ms", "nap", &json!({})),
         sample("cancelled while running", "endless", &json!({})),
     ]);
-    shown.push(delayed("delayed by 1.5 s", now.plus(1_500)));
-    shown.push(delayed("cancelled while delayed", now.plus(3_600_000)));
+    shown.push(delayed("delayed by 1.5 s", 1_500));
+    shown.push(delayed("cancelled while delayed", 3_600_000));
     let creates = shown.iter().map(|sample| sample.create.clone()).collect();
     for created in engine.create_executions(creates).await? {
         created?;
@@ -94,9 +85,9 @@ pub async fn create(engine: &Engine, plain: usize) -> anyhow::Result<Vec<Sample>
     Ok(shown)
 }
 
-fn delayed(title: &'static str, until: Millis) -> Sample {
+fn delayed(title: &'static str, delay_ms: u64) -> Sample {
     let mut sample = sample(title, "greet", &json!({}));
-    sample.create.delay_until = Some(until);
+    sample.create.delay_ms = Some(delay_ms);
     sample
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::{Create, Created};
+use ff_core::error::Code;
 use ff_core::execution::{Counts, Priority, first_epoch};
 use ff_core::fold::BlobRef;
 use ff_core::ids::{FlowId, Partition};
@@ -183,4 +184,30 @@ pub async fn an_id_keeps_the_partition_it_names(w: Arc<World>) {
     assert_eq!(w.find(ExecutionId::solo(id.uuid())).await, None);
     let listed = w.list(&Query::Partition(flow.partition()), 10).await;
     assert_eq!(listed, Rows::Ids(vec![id]));
+}
+
+/// A delay by length ends like one by time, and says the same when it is sent again later.
+pub async fn a_delay_by_length_survives_a_repeat(w: Arc<World>) {
+    let key = Some("later".parse().expect("a valid key"));
+    let first = Create { delay_ms: Some(1_000), idempotency_key: key, ..w.draft() };
+    let id = w.create(first.clone()).await;
+    assert_eq!(w.state(id).await, PublicState::Delayed);
+    w.pass(600);
+    let again = Create { id: w.id(), ..first };
+    assert_eq!(w.run(again).await, Ok(Created::Duplicate { execution_id: id }));
+    w.pass(399);
+    assert_eq!(w.claim_one().await, None);
+    w.pass(1);
+    w.take(id).await;
+}
+
+/// One delay is enough, and ten years are.
+pub async fn two_delays_and_absurd_ones_are_refused(w: Arc<World>) {
+    let delay_until = Some(w.now().plus(5));
+    let both = Create { delay_ms: Some(5), delay_until, ..w.draft() };
+    let refused = w.run(both).await.expect_err("one delay is enough");
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("delay_until")));
+    let long = Create { delay_ms: Some(u64::MAX), ..w.draft() };
+    let refused = w.run(long).await.expect_err("nobody waits that long");
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("delay_ms")));
 }

@@ -19,7 +19,7 @@ use crate::execution::{
 };
 use crate::fold::{Blob, BlobRef, Change, Cx, Effects, Key, KeyRow, WorkingSet};
 use crate::ids::ExecutionId;
-use crate::limits::{Config, TAGS_MAX};
+use crate::limits::{Config, DURATION_MS_MAX, TAGS_MAX};
 use crate::policy::Policy;
 use crate::state::{PublicState, public_state};
 use crate::text::{
@@ -54,6 +54,9 @@ pub struct Create {
     pub policy: Policy,
     /// Not to be claimed before.
     pub delay_until: Option<Millis>,
+    /// Not to be claimed for so long after its creation. Unlike a time, it stays the same when
+    /// the creation is sent again later under an idempotency key.
+    pub delay_ms: Option<u64>,
     /// Expires for good at.
     pub deadline_at: Option<Millis>,
 }
@@ -84,6 +87,29 @@ impl Created {
     }
 }
 
+impl Create {
+    /// A creation with nothing but what every one needs: namespace `default`, no input, no
+    /// policy, claimable at once. Set what else is wanted.
+    pub fn new(id: ExecutionId, lane: LaneId, kind: Kind) -> Self {
+        Self {
+            id,
+            namespace: Namespace::new("default").expect("a valid namespace"),
+            lane,
+            kind,
+            input: Bytes::new(),
+            encoding: None,
+            priority: 0,
+            creator: Creator::new("").expect("a creator may be empty"),
+            idempotency_key: None,
+            tags: Tags::new(),
+            policy: Policy::default(),
+            delay_until: None,
+            delay_ms: None,
+            deadline_at: None,
+        }
+    }
+}
+
 impl Decide for Create {
     type Reply = Created;
     const NAME: &'static str = "create_execution";
@@ -94,6 +120,14 @@ impl Decide for Create {
         check_payload("input_payload", self.input.len(), config)?;
         check_tags(&self.tags)?;
         self.policy.validate()?;
+        if let (Some(at), Some(_)) = (self.delay_until, self.delay_ms) {
+            let why = "and delay_ms exclude each other";
+            return Err(Rejection::invalid(Code::InvalidInput, "delay_until", at, why));
+        }
+        if let Some(ms) = self.delay_ms.filter(|ms| *ms > DURATION_MS_MAX) {
+            let why = format!("is more than {DURATION_MS_MAX} ms, ten years");
+            return Err(Rejection::invalid(Code::InvalidInput, "delay_ms", ms, why));
+        }
         if let (Some(at), Some(_)) = (self.deadline_at, self.policy.execution_deadline_ms()) {
             let why = "and the policy's execution_deadline_ms exclude each other";
             return Err(Rejection::invalid(Code::InvalidInput, "execution_deadline_at", at, why));
@@ -167,7 +201,7 @@ pub(super) fn check_tags(tags: &Tags) -> Result<(), Rejection> {
 }
 
 /// The fields of a fingerprint, in the order in which a difference is reported.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "namespace",
     "lane_id",
     "execution_kind",
@@ -180,6 +214,7 @@ const FIELDS: [&str; 12] = [
     "policy",
     "delay_until",
     "execution_deadline_at",
+    "delay_ms",
 ];
 /// Bytes kept of the digest of each field; only used to name the one that differs.
 const FIELD_BYTES: usize = 4;
@@ -190,7 +225,8 @@ impl Create {
     fn execution(&self, fingerprint: Fingerprint, now: Millis) -> Result<Execution, Rejection> {
         let relative = self.policy.execution_deadline_ms().map(|ms| now.plus(ms));
         let deadline_at = self.deadline_at.or(relative);
-        let wait = self.delay_until.filter(|until| *until > now);
+        let until = self.delay_until.or_else(|| self.delay_ms.map(|ms| now.plus(ms)));
+        let wait = until.filter(|until| *until > now);
         let wait = wait.map(|until| Wait { until, reason: WaitReason::Delay });
         Ok(Execution {
             id: self.id,
@@ -262,6 +298,7 @@ impl Create {
             self.policy.to_json().into_bytes(),
             time(self.delay_until),
             time(self.deadline_at),
+            self.delay_ms.map_or_else(Vec::new, |ms| text(&ms)),
         ];
         let mut whole = Sha256::new();
         let mut print = vec![0; WHOLE_BYTES];

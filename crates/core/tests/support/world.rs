@@ -226,6 +226,7 @@ pub fn create(n: u128) -> Create {
         policy: Policy::default(),
         delay_until: None,
         deadline_at: None,
+        delay_ms: None,
     }
 }
 

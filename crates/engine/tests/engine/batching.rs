@@ -161,3 +161,19 @@ async fn bad_input_is_refused_before_it_reaches_the_store() {
     );
     assert_eq!(slow.batches.load(Ordering::SeqCst), 0);
 }
+
+#[tokio::test]
+async fn the_payload_limit_is_the_deployments() {
+    let clock = Arc::new(ff_conformance::Dial::default());
+    let config = ff_core::Config { payload_bytes_max: 10, ..ff_core::Config::default() };
+    let dice = Box::new(ff_conformance::Dice::new(1));
+    let engine = Engine::new(Arc::new(ff_conformance::Model::new(config, clock, dice)));
+    let (_, world) = world();
+    let draft = |bytes: usize| Create { input: vec![1; bytes].into(), ..world.draft() };
+    engine.create_execution(draft(10)).await.unwrap();
+    let refused = engine.create_execution(draft(11)).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "payload_too_large: input_payload is 11 bytes long; at most 10 are allowed"
+    );
+}
