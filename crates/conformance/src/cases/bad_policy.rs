@@ -99,7 +99,7 @@ pub async fn unknown_policy_fields_are_refused_by_name(w: Arc<World>) {
         ("isolation_level", json!({"routing_requirements": {"isolation_level": "x"}})),
         ("preferred_locality", json!({"routing_requirements": {"preferred_locality": "x"}})),
         ("colour", json!({"colour": "red"})),
-        ("max_retrys", json!({"retry_policy": {"max_retrys": 1}})),
+        ("max_tries", json!({"retry_policy": {"max_tries": 1}})),
         ("linear", json!({"retry_policy": {"backoff": {"type": "linear"}}})),
     ] {
         let refused = Policy::parse(&document).expect_err("it is not honoured");

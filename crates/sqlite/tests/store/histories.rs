@@ -38,12 +38,12 @@ macro_rules! parts {
 }
 
 parts! {
-    the_1st_part_agrees 0
-    the_2nd_part_agrees 1
-    the_3rd_part_agrees 2
-    the_4th_part_agrees 3
-    the_5th_part_agrees 4
-    the_6th_part_agrees 5
-    the_7th_part_agrees 6
-    the_8th_part_agrees 7
+    part_1_agrees 0
+    part_2_agrees 1
+    part_3_agrees 2
+    part_4_agrees 3
+    part_5_agrees 4
+    part_6_agrees 5
+    part_7_agrees 6
+    part_8_agrees 7
 }
