@@ -7,6 +7,7 @@
 mod report;
 mod samples;
 
+use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -50,10 +51,11 @@ impl Dev {
             .clone()
             .unwrap_or_else(|| format!("sqlite:{}", directory.path().join("dev.db").display()));
         let engine = Engine::new(database::open(&url)?);
-        println!("FlowFabric on {url}\n");
+        let mut out = std::io::stdout();
+        writeln!(out, "FlowFabric on {url}\n")?;
         let duties = engine.start_duties(&WorkFilter::default());
 
-        let victim = kill_a_worker(&engine, &url).await?;
+        let victim = kill_a_worker(&engine, &url, &mut out).await?;
         let mut shown = samples::create(&engine, self.count.into()).await?;
         shown.push(victim);
         let worker = tokio::spawn(local_worker(&engine)?.run());
@@ -64,13 +66,14 @@ impl Dev {
         worker.abort();
         duties.stop().await;
 
-        report::print(&engine, &shown).await?;
+        report::print(&engine, &shown, &mut out).await?;
         match &self.database {
-            Some(url) => println!("\nEverything above was read back from {url}"),
-            None => println!(
-                "\nEverything above was read back from the database. Keep it with \
-                 `--database sqlite:fabric.db`."
-            ),
+            Some(url) => writeln!(out, "\nEverything above was read back from {url}")?,
+            None => writeln!(
+                out,
+                "\nEverything above was read back from the database.\n\
+                 Keep it with `--database sqlite:fabric.db`."
+            )?,
         }
         Ok(())
     }
@@ -91,7 +94,7 @@ fn local_worker(engine: &Engine) -> anyhow::Result<WorkerLoop> {
 }
 
 /// Starts a worker process, waits until it has claimed an execution, and kills it.
-async fn kill_a_worker(engine: &Engine, url: &str) -> anyhow::Result<Sample> {
+async fn kill_a_worker(engine: &Engine, url: &str, out: &mut impl Write) -> anyhow::Result<Sample> {
     let sample = samples::heavy();
     let id = sample.id;
     engine.create_execution(sample.create.clone()).await?;
@@ -100,8 +103,8 @@ async fn kill_a_worker(engine: &Engine, url: &str) -> anyhow::Result<Sample> {
     let claimed = wait_for(engine, id, PublicState::Active).await;
     process.kill().await.context("cannot kill the worker process")?;
     claimed?;
-    println!("A worker process ({pid}) claimed {id} and was killed.");
-    println!("Its lease runs out in {LEASE_TTL_MS} ms; another worker takes over.\n");
+    writeln!(out, "A worker process ({pid}) was killed while it held\n{id}.")?;
+    writeln!(out, "Its lease runs out in {LEASE_TTL_MS} ms; another worker takes over.\n")?;
     Ok(sample)
 }
 

@@ -4,11 +4,13 @@ mod database;
 mod dev;
 mod worker;
 
+use std::io::IsTerminal;
+
 use clap::{Parser, Subcommand};
 
 /// Durable execution on the database you already have.
 #[derive(Parser)]
-#[command(name = "ff", version, about, max_term_width = 100)]
+#[command(name = "ff", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,9 +29,24 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("FF_LOG").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match Cli::parse().command {
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        .init();
+    let done = match Cli::parse().command {
         Command::Dev(dev) => Box::pin(dev.run()).await,
         Command::SampleWorker(worker) => worker.run().await,
+    };
+    match done {
+        // Whoever reads our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        done => done,
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

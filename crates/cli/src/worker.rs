@@ -126,9 +126,13 @@ impl WorkerLoop {
             }
         };
         // Sent again when its answer was lost: every report may be repeated.
-        if let Err(error) = persistently(|| self.report(id, fence, &handled)).await {
+        let report = persistently(|| self.report(id, fence, &handled));
+        let ttl = Duration::from_millis(self.lease_ttl_ms);
+        match tokio::time::timeout(ttl, report).await {
+            Ok(Ok(())) => {}
             // Fenced or finished meanwhile: somebody else has it, or it is over.
-            tracing::info!(%id, %error, "the report was refused");
+            Ok(Err(error)) => tracing::info!(%id, %error, "the report was refused"),
+            Err(_) => tracing::warn!(%id, "the report could not be made while the lease lasted"),
         }
     }
 

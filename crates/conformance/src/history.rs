@@ -295,6 +295,9 @@ impl Author {
             chosen.then(|| now.plus(author.ticks(up_to).unsigned_abs()))
         };
         let tagged = self.rng.random_bool(0.3);
+        let delay_until = later(self, 0.2, 30);
+        let by_length = delay_until.is_none() && self.rng.random_bool(0.1);
+        let delay_ms = by_length.then(|| self.ticks(30).unsigned_abs());
         Create {
             id,
             namespace: namespace(if self.rng.random_bool(0.8) { "test" } else { "other" }),
@@ -307,9 +310,9 @@ impl Author {
             idempotency_key: key.map(|key| IdempotencyKey::new(key).expect("a valid key")),
             tags: if tagged { self.tags() } else { [].into() },
             policy: Policy::parse(&policy).expect("a valid policy"),
-            delay_until: later(self, 0.2, 30),
+            delay_until,
             deadline_at: later(self, 0.1, 300),
-            delay_ms: None,
+            delay_ms,
         }
     }
 

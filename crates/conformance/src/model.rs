@@ -103,8 +103,9 @@ impl Model {
         let mut bytes = 0;
         for id in chosen {
             let input = tables.blobs.get(&BlobRef::Input(id)).cloned();
-            bytes += input.as_ref().map_or(0, |blob| blob.bytes.len());
-            if claimed.len() == max || (bytes > CLAIM_BYTES_MAX && !claimed.is_empty()) {
+            let size = input.as_ref().map_or(0, |blob| blob.bytes.len());
+            let full = bytes + size > CLAIM_BYTES_MAX && !claimed.is_empty();
+            if claimed.len() == max || full {
                 break;
             }
             let claim = Claim {
@@ -115,6 +116,7 @@ impl Model {
                 claim_id: ask.claim_id,
             };
             if let Some(Ok(Reply::Claim(leased))) = self.run(tables, &[claim.into()]).pop() {
+                bytes += size;
                 claimed.push(Claimed { leased, input });
             }
         }

@@ -27,7 +27,8 @@ pub enum Key {
     Idempotency(Namespace, IdempotencyKey),
     /// A durable consumer of the feed.
     Consumer(ConsumerName),
-    /// Whether some durable consumer has yet to deal with an event of an execution.
+    /// Whether some durable consumer has yet to deal with an event of an execution, as of before
+    /// the batch. Retention sends its commands in batches of their own, so that is enough.
     Unseen(ExecutionId),
 }
 

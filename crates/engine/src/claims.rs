@@ -10,11 +10,9 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::deadline;
-
-use crate::Engine;
 use crate::batcher::{Batcher, Bounds, overloaded};
 use crate::error::Error;
+use crate::{Engine, deadline};
 
 /// What one ask was given, and when there will be more.
 struct Given {
@@ -128,7 +126,8 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
 impl Engine {
     /// Takes work; waits up to `wait` until there is some.
     ///
-    /// Waiting costs nothing: a commit that makes work claimable, or the time of a delayed
+    /// Dropping the future gives back what it was about to hand out; claim anew with a new claim
+    /// id. Waiting costs nothing: a commit that makes work claimable, or the time of a delayed
     /// execution, wakes it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;

@@ -110,6 +110,9 @@ impl Consumer {
             let why = "lies beyond the newest event; acknowledge what a page returned";
             return Err(Rejection::invalid(Code::InvalidInput, "cursor", cursor, why).into());
         }
+        // One that was dropped stays dropped: only `Engine::consumer` registers.
+        let key = Key::Consumer(self.name.clone());
+        self.engine.backend.get(&[key]).await?.consumer(&self.name)?;
         let save = SaveCursor { consumer: self.name.clone(), cursor: cursor.clone() };
         self.engine.execute(save).await?;
         self.at = cursor.clone();

@@ -81,8 +81,8 @@ fn grant(
                 continue;
             }
         };
-        bytes += input.as_ref().map_or(0, |blob| blob.bytes.len());
-        if bytes > CLAIM_BYTES_MAX && !claimed.is_empty() {
+        let size = input.as_ref().map_or(0, |blob| blob.bytes.len());
+        if bytes + size > CLAIM_BYTES_MAX && !claimed.is_empty() {
             break;
         }
         let claim = Claim {
@@ -93,6 +93,7 @@ fn grant(
             claim_id: ask.claim_id,
         };
         if let Some(Ok(Reply::Claim(leased))) = apply(tx, state, &[claim.into()])?.pop() {
+            bytes += size;
             claimed.push(Claimed { leased, input });
         }
     }

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ff_core::backend::StoreError;
@@ -35,6 +35,9 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     let db = Connection::open_with_flags(path, flags).map_err(|why| StoreError::Transport {
         cause: format!("cannot open {}: {why}", path.display()),
     })?;
+    if db.is_readonly("main").map_err(store_error)? {
+        return Err(StoreError::Transport { cause: format!("{} is read-only", path.display()) });
+    }
     db.busy_timeout(busy).map_err(store_error)?;
     enter_wal(&db, busy)?;
     db.pragma_update(None, "synchronous", "full").map_err(store_error)?;
@@ -45,18 +48,25 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// Switches to write-ahead logging. The switch does not wait for other connections by itself.
+/// Switches to write-ahead logging. The switch does not always wait for other connections by
+/// itself, so it is tried until `busy` has passed.
 fn enter_wal(db: &Connection, busy: Duration) -> Result<(), StoreError> {
     /// Between two tries.
     const PAUSE: Duration = Duration::from_millis(5);
-    let mut left = busy;
+    let begun = Instant::now();
     loop {
-        match db.pragma_update(None, "journal_mode", "wal").map_err(store_error) {
-            Err(StoreError::RetryExhausted { .. }) if left > PAUSE => {
-                thread::sleep(PAUSE);
-                left -= PAUSE;
+        let mode =
+            db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+        match mode.map_err(store_error) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let cause = format!("the file stays in journal mode {mode}; FlowFabric needs wal");
+                return Err(StoreError::Transport { cause });
             }
-            done => return done,
+            Err(StoreError::RetryExhausted { .. }) if begun.elapsed() < busy => {
+                thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! One thread owns the connection that writes; it takes all waiting calls together and commits
 //! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read, searches
-//! apart from the rest. Other
-//! processes may open the same file: SQLite's lock orders the writers, and waiting readers
-//! notice foreign commits within [`Options::poll`].
+//! apart from the rest. Other processes may open the same file: SQLite's lock orders the writers,
+//! and waiting readers notice foreign commits within [`Options::poll`].
 //!
 //! What must stay true: a caller is answered only after its commit, and the file is synced by
 //! then (`synchronous = full`).

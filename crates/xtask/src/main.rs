@@ -19,7 +19,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "check",
-        summary: "format, clippy with warnings as errors, cargo-deny and typos when installed",
+        summary: "formatting, clippy with warnings as errors; cargo-deny and typos when installed",
         run: |_| check(),
     },
     Command {

@@ -1,5 +1,7 @@
 //! What happened, from the stored history.
 
+use std::io::Write;
+
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, Color, ContentArrangement, Table};
 use ff_core::Millis;
@@ -11,7 +13,7 @@ use ff_engine::{Engine, History};
 use super::samples::Sample;
 
 /// Prints a line for each execution, plain ones that went well together.
-pub async fn print(engine: &Engine, shown: &[Sample]) -> anyhow::Result<()> {
+pub async fn print(engine: &Engine, shown: &[Sample], out: &mut impl Write) -> anyhow::Result<()> {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -34,14 +36,15 @@ pub async fn print(engine: &Engine, shown: &[Sample]) -> anyhow::Result<()> {
     }
     plain.sort_unstable();
     if let (Some(median), Some(slowest)) = (plain.get(plain.len() / 2), plain.last()) {
-        println!(
+        writeln!(
+            out,
             "{} executions completed at their first attempt; median {}, slowest {}.\n",
             plain.len(),
             seconds(*median),
             seconds(*slowest)
-        );
+        )?;
     }
-    println!("{table}");
+    writeln!(out, "{table}")?;
     Ok(())
 }
 
@@ -67,19 +70,37 @@ fn seconds(ms: u64) -> String {
 /// Beginnings of attempts and events, in the order in which they happened.
 fn story(history: &History) -> String {
     let born = history.snapshot.created_at;
-    let mut lines: Vec<(Millis, u8, String)> = Vec::new();
+    let mut lines: Vec<(Millis, u32, String)> = Vec::new();
     for line in &history.attempts {
-        lines.push((line.attempt.started_at, 1, began(line)));
+        lines.push((line.attempt.started_at, 2 * line.attempt.index, began(line)));
     }
+    // Within a millisecond, what happened to an attempt comes after its beginning.
+    let mut latest = 0;
     for event in &history.events {
+        latest = attempt_of(&event.event.kind).unwrap_or(latest);
         if let Some(text) = told(&event.event.kind, born) {
-            lines.push((event.event.at, 0, text));
+            lines.push((event.event.at, 2 * latest + 1, text));
         }
     }
     lines.sort_by_key(|(at, order, _)| (*at, *order));
     let lines =
-        lines.into_iter().map(|(at, _, text)| format!("{:>8}  {text}", seconds(at.since(born))));
+        lines.into_iter().map(|(at, _, text)| format!("{}  {text}", seconds(at.since(born))));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The attempt that an event is about.
+fn attempt_of(kind: &EventKind) -> Option<u32> {
+    match kind {
+        EventKind::AttemptFailed { attempt_index, .. }
+        | EventKind::LeaseExpired { attempt_index, .. }
+        | EventKind::LeaseRevoked { attempt_index, .. }
+        | EventKind::LeaseReclaimed { attempt_index, .. } => Some(*attempt_index),
+        EventKind::Completion { attempt_index, .. } => *attempt_index,
+        EventKind::PriorityChanged { .. }
+        | EventKind::Replayed { .. }
+        | EventKind::Held { .. }
+        | EventKind::Unheld => None,
+    }
 }
 
 fn began(line: &AttemptLine) -> String {

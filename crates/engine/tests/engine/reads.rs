@@ -141,6 +141,11 @@ async fn a_consumer_moves_past_what_it_does_not_want_but_not_past_the_end() {
     assert_eq!(*consumer.cursor(), engine.feed_tail().await.unwrap());
     let beyond = consumer.acknowledge(&Cursor::Seq(99)).await.unwrap_err();
     assert_eq!(beyond.code(), Code::InvalidInput);
+    engine.drop_consumer(ConsumerName::new("audit").unwrap()).await.unwrap();
+    engine.unhold_execution(id).await.unwrap();
+    let gone = consumer.next(&filter, 10, Duration::ZERO).await.unwrap_err();
+    assert_eq!(gone.code(), Code::ConsumerNotFound);
+    assert_eq!(engine.list_consumers().await.unwrap(), [], "it stays dropped");
 }
 
 #[tokio::test]
