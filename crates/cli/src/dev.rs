@@ -68,10 +68,10 @@ impl Dev {
 
         report::print(&engine, &shown, &mut out).await?;
         match &self.database {
-            Some(url) => writeln!(out, "\nEverything above was read back from {url}")?,
+            Some(url) => writeln!(out, "Everything above was read back from {url}")?,
             None => writeln!(
                 out,
-                "\nEverything above was read back from the database.\n\
+                "Everything above was read back from the database.\n\
                  Keep it with `--database sqlite:fabric.db`."
             )?,
         }

@@ -1,9 +1,7 @@
 //! What happened, from the stored history.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, Color, ContentArrangement, Table};
 use ff_core::Millis;
 use ff_core::event::EventKind;
 use ff_core::state::PublicState;
@@ -12,27 +10,21 @@ use ff_engine::{Engine, History};
 
 use super::samples::Sample;
 
-/// Prints a line for each execution, plain ones that went well together.
+/// Prints the story of each execution; plain ones that went well are counted.
 pub async fn print(engine: &Engine, shown: &[Sample], out: &mut impl Write) -> anyhow::Result<()> {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["execution", "ended", "after", "what happened"]);
     let mut plain: Vec<u64> = Vec::new();
+    let mut stories: Vec<String> = Vec::new();
     for sample in shown {
         let history = engine.history(sample.id).await?;
         let Some(history) = history else { anyhow::bail!("{} is gone", sample.id) };
-        let took = took(&history);
-        if sample.title == "succeeds" && history.snapshot.public_state == PublicState::Completed {
+        let (took, state) = (took(&history), history.snapshot.public_state);
+        if sample.title == "succeeds" && state == PublicState::Completed {
             plain.push(took);
             continue;
         }
-        table.add_row([
-            Cell::new(sample.title),
-            state_cell(history.snapshot.public_state),
-            Cell::new(seconds(took)),
-            Cell::new(story(&history)),
-        ]);
+        let state = painted(state);
+        let head = format!("{}: {state} after {}\n", sample.title, seconds(took));
+        stories.push(head + &story(&history));
     }
     plain.sort_unstable();
     if let (Some(median), Some(slowest)) = (plain.get(plain.len() / 2), plain.last()) {
@@ -44,18 +36,23 @@ pub async fn print(engine: &Engine, shown: &[Sample], out: &mut impl Write) -> a
             seconds(*slowest)
         )?;
     }
-    writeln!(out, "{table}")?;
+    writeln!(out, "{}", stories.join("\n"))?;
     Ok(())
 }
 
-fn state_cell(state: PublicState) -> Cell {
+/// The state, in colour on a terminal.
+fn painted(state: PublicState) -> String {
     let colour = match state {
-        PublicState::Completed => Color::Green,
-        PublicState::Failed | PublicState::Expired => Color::Red,
-        PublicState::Cancelled => Color::Yellow,
-        PublicState::Waiting | PublicState::Delayed | PublicState::Active => Color::Cyan,
+        PublicState::Completed => 32,
+        PublicState::Failed | PublicState::Expired => 31,
+        PublicState::Cancelled => 33,
+        PublicState::Waiting | PublicState::Delayed | PublicState::Active => 36,
     };
-    Cell::new(state).fg(colour)
+    if std::io::stdout().is_terminal() {
+        format!("\x1b[{colour}m{state}\x1b[0m")
+    } else {
+        state.to_string()
+    }
 }
 
 fn took(history: &History) -> u64 {
@@ -84,8 +81,8 @@ fn story(history: &History) -> String {
     }
     lines.sort_by_key(|(at, order, _)| (*at, *order));
     let lines =
-        lines.into_iter().map(|(at, _, text)| format!("{}  {text}", seconds(at.since(born))));
-    lines.collect::<Vec<_>>().join("\n")
+        lines.into_iter().map(|(at, _, text)| format!("    {}  {text}\n", seconds(at.since(born))));
+    lines.collect()
 }
 
 /// The attempt that an event is about.
