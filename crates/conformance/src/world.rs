@@ -17,11 +17,8 @@ use ff_core::decide::cancel::Cancel;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::fail::Fail;
-use ff_core::decide::lease_expiry::LeaseChecked;
-use ff_core::decide::priority::PriorityChanged;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::revoke::Revoked;
-use ff_core::decide::{Failed, Lost};
+use ff_core::decide::{Again, Failed};
 use ff_core::error::{Code, Rejection};
 use ff_core::event::{Cursor, Event, Filter};
 use ff_core::execution::{AttemptRecord, Fence, Worker};
@@ -343,52 +340,15 @@ pub fn code<T: std::fmt::Debug>(outcome: Result<T, Rejection>) -> Code {
     outcome.expect_err("it must be refused").code
 }
 
-/// What a command sent twice must answer, given its first answer.
+/// What a command sent twice must answer, given its first answer, is written beside its decision.
 fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
-    let expected = match first {
-        Err(_) => first.clone(),
-        Ok(reply) => match reply {
-            Reply::Create(created) => {
-                Ok(Reply::Create(Created::Duplicate { execution_id: created.execution_id() }))
-            }
-            Reply::ChangePriority(PriorityChanged { to, .. }) => {
-                Ok(Reply::ChangePriority(PriorityChanged { from: *to, to: *to }))
-            }
-            Reply::Revoke(Revoked::Revoked { lost: Lost::Requeued, .. }) => {
-                let how = ff_core::execution::LeaseEnd::Revoked;
-                Ok(Reply::Revoke(Revoked::AlreadySatisfied { how }))
-            }
-            Reply::Revoke(Revoked::Revoked { lost: Lost::ReclaimsExhausted, .. }) => {
-                assert_eq!(code(second.clone()), Code::ExecutionNotActive, "{command:?}");
-                return;
-            }
-            Reply::DropConsumer(()) => {
-                assert_eq!(code(second.clone()), Code::ConsumerNotFound, "{command:?}");
-                return;
-            }
-            Reply::ExpireLease(LeaseChecked::Expired(_) | LeaseChecked::TimedOut(_)) => {
-                Ok(Reply::ExpireLease(LeaseChecked::Gone))
-            }
-            Reply::TimeOutAttempt(_) => Ok(Reply::TimeOutAttempt(None)),
-            Reply::ExpireExecution(_) => Ok(Reply::ExpireExecution(false)),
-            Reply::Trim(_) => Ok(Reply::Trim(false)),
-            Reply::ForgetKey(_) => Ok(Reply::ForgetKey(false)),
-            Reply::Claim(_)
-            | Reply::Renew(_)
-            | Reply::ReportProgress(())
-            | Reply::Complete(())
-            | Reply::Fail(_)
-            | Reply::Delay(_)
-            | Reply::Release(())
-            | Reply::Cancel(())
-            | Reply::Revoke(Revoked::AlreadySatisfied { .. })
-            | Reply::Replay(())
-            | Reply::Hold(())
-            | Reply::Unhold(())
-            | Reply::SetTags(_)
-            | Reply::ExpireLease(LeaseChecked::Renewed | LeaseChecked::Gone)
-            | Reply::SaveCursor(()) => first.clone(),
-        },
+    let expected = match first.as_ref().map(Reply::again) {
+        Err(_) | Ok(Again::Same) => first.clone(),
+        Ok(Again::Reply(reply)) => Ok(reply),
+        Ok(Again::Refused(expected)) => {
+            assert_eq!(code(second.clone()), expected, "the echo of {command:?}");
+            return;
+        }
     };
     assert_eq!(*second, expected, "the echo of {command:?}");
 }

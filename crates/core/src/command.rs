@@ -4,7 +4,7 @@
 //! what happens when it is sent twice. The list below makes it part of [`Command`] and
 //! [`Reply`]; nothing else knows it, backends least of all.
 
-use crate::decide::{self, Decide};
+use crate::decide::{self, Again, Decide};
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::limits::Config;
@@ -87,6 +87,17 @@ macro_rules! commands {
                 match self {
                     $(Self::$name(command) => {
                         command.decide(have, cx).map(|change| change.map(Reply::$name))
+                    })*
+                }
+            }
+        }
+
+        impl Reply {
+            /// What the same command answers when it is sent again at once.
+            pub fn again(&self) -> Again<Self> {
+                match self {
+                    $(Self::$name(reply) => {
+                        <decide::$module::$name as Decide>::again(reply).map(Self::$name)
                     })*
                 }
             }

@@ -60,6 +60,34 @@ pub trait Decide: Clone + Debug + PartialEq + Send + Sync + 'static {
     fn keys(&self, have: &WorkingSet) -> Vec<Key>;
     /// What it changes.
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
+
+    /// What the same command answers when it is sent again at once, after it answered `reply`.
+    fn again(_reply: &Self::Reply) -> Again<Self::Reply> {
+        Again::Same
+    }
+}
+
+/// What a command answers when it is sent again at once. Every command may be: a caller that does
+/// not know what became of its call repeats it. A refused command is refused again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again<R> {
+    /// The same.
+    Same,
+    /// This: there is nothing left to do.
+    Reply(R),
+    /// A refusal that says that it is done.
+    Refused(Code),
+}
+
+impl<R> Again<R> {
+    /// The same with its answer wrapped.
+    pub fn map<S>(self, wrap: impl FnOnce(R) -> S) -> Again<S> {
+        match self {
+            Self::Same => Again::Same,
+            Self::Reply(reply) => Again::Reply(wrap(reply)),
+            Self::Refused(code) => Again::Refused(code),
+        }
+    }
 }
 
 /// What a command weighs in a queue without its payload.
@@ -84,6 +112,11 @@ pub trait OnExecution: Clone + Debug + PartialEq + Send + Sync + 'static {
     }
     /// What it changes.
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
+
+    /// What the same command answers when it is sent again at once, after it answered `reply`.
+    fn again(_reply: &Self::Reply) -> Again<Self::Reply> {
+        Again::Same
+    }
 }
 
 impl<T: OnExecution> Decide for T {
@@ -105,6 +138,10 @@ impl<T: OnExecution> Decide for T {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<T::Reply>, Rejection> {
         self.on(have.execution(self.id())?, cx)
+    }
+
+    fn again(reply: &T::Reply) -> Again<T::Reply> {
+        <T as OnExecution>::again(reply)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The retry policy decides what follows. A lease that ran out before is left to its own sweep,
 //! which finds it too. Sent twice, or too early: nothing to do.
 
-use super::{Failed, OnExecution, time_out};
+use super::{Again, Failed, OnExecution, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, State};
@@ -47,5 +47,9 @@ impl OnExecution for TimeOutAttempt {
             }
         };
         Ok(time_out(x, active, cx).map(Some))
+    }
+
+    fn again(_: &Self::Reply) -> Again<Self::Reply> {
+        Again::Reply(None)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::{COMMAND_BYTES, Decide, check_payload, check_time};
+use super::{Again, COMMAND_BYTES, Decide, check_payload, check_time};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{
@@ -184,6 +184,10 @@ impl Decide for Create {
             reply,
             effects: Effects { execution: Some(x), key, blob, ..Effects::default() },
         })
+    }
+
+    fn again(created: &Created) -> Again<Created> {
+        Again::Reply(Created::Duplicate { execution_id: created.execution_id() })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Sent twice, or too early: nothing to do.
 
-use super::{OnExecution, Parting, end};
+use super::{Again, OnExecution, Parting, end};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Ending, Execution, LeaseEnd, State};
@@ -43,5 +43,9 @@ impl OnExecution for ExpireExecution {
             // Not due (a replay moved the deadline), or it ended in time.
             State::Runnable(_) | State::Active(_) | State::Terminal(_) => Ok(Change::none(false)),
         }
+    }
+
+    fn again(_: &bool) -> Again<bool> {
+        Again::Reply(false)
     }
 }

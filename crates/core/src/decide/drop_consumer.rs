@@ -2,9 +2,9 @@
 //!
 //! Sent twice: `consumer_not_found` tells that it is gone.
 
-use super::{COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
-use crate::error::Rejection;
+use crate::error::{Code, Rejection};
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
 use crate::limits::Config;
 use crate::text::ConsumerName;
@@ -37,5 +37,9 @@ impl Decide for DropConsumer {
         have.consumer(&self.consumer)?;
         let consumer = Some((self.consumer.clone(), None));
         Ok(Change { reply: (), effects: Effects { consumer, ..Effects::default() } })
+    }
+
+    fn again((): &()) -> Again<()> {
+        Again::Refused(Code::ConsumerNotFound)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Sent twice, or too early: nothing to do.
 
-use super::{COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
@@ -44,5 +44,9 @@ impl Decide for ForgetKey {
         }
         let effects = Effects { key: Some((key, None)), ..Effects::default() };
         Ok(Change { reply: true, effects })
+    }
+
+    fn again(_: &bool) -> Again<bool> {
+        Again::Reply(false)
     }
 }

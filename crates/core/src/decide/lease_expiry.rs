@@ -5,7 +5,7 @@
 //! there. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
 //! again. Sent twice: the second finds nothing to do.
 
-use super::{Failed, Lost, OnExecution, Parting, lose_lease, time_out};
+use super::{Again, Failed, Lost, OnExecution, Parting, lose_lease, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, LeaseEnd, State};
@@ -67,5 +67,14 @@ impl OnExecution for ExpireLease {
         }
         let parting = Parting::own(LeaseEnd::Expired);
         Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))
+    }
+
+    fn again(checked: &LeaseChecked) -> Again<LeaseChecked> {
+        match checked {
+            LeaseChecked::Expired(_) | LeaseChecked::TimedOut(_) => {
+                Again::Reply(LeaseChecked::Gone)
+            }
+            LeaseChecked::Renewed | LeaseChecked::Gone => Again::Same,
+        }
     }
 }

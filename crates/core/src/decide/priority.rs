@@ -2,7 +2,7 @@
 //!
 //! Sent twice: the second changes nothing and says so by equal numbers.
 
-use super::OnExecution;
+use super::{Again, OnExecution};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -62,5 +62,9 @@ impl OnExecution for ChangePriority {
             reply,
             effects: Effects { execution: Some(moved), events, ..Effects::default() },
         })
+    }
+
+    fn again(changed: &PriorityChanged) -> Again<PriorityChanged> {
+        Again::Reply(PriorityChanged { from: changed.to, ..*changed })
     }
 }

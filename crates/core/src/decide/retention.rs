@@ -3,7 +3,7 @@
 //! Not before every durable consumer has dealt with its events. Its idempotency key stays for its
 //! own window: a late repeat must not run the work again. Sent twice, or too early: nothing to do.
 
-use super::{COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::State;
@@ -53,5 +53,9 @@ impl Decide for Trim {
             // Replayed since, or not due.
             State::Terminal(_) | State::Runnable(_) | State::Active(_) => Ok(Change::none(false)),
         }
+    }
+
+    fn again(_: &bool) -> Again<bool> {
+        Again::Reply(false)
     }
 }

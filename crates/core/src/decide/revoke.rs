@@ -3,7 +3,7 @@
 //! Counts as a reclaim, and ends the execution when none is left. Sent twice:
 //! `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended.
 
-use super::{Lost, OnExecution, Parting, check_reason, lose_lease, not_active, stale};
+use super::{Again, Lost, OnExecution, Parting, check_reason, lose_lease, not_active, stale};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fence, LeaseEnd, State};
@@ -91,5 +91,17 @@ impl OnExecution for Revoke {
         let lease_epoch = x.epoch;
         let change = lose_lease(x, active, parting, cx);
         Ok(change.map(|lost| Revoked::Revoked { lease_epoch, lost }))
+    }
+
+    fn again(revoked: &Revoked) -> Again<Revoked> {
+        match revoked {
+            Revoked::Revoked { lost: Lost::Requeued, .. } => {
+                Again::Reply(Revoked::AlreadySatisfied { how: LeaseEnd::Revoked })
+            }
+            Revoked::Revoked { lost: Lost::ReclaimsExhausted, .. } => {
+                Again::Refused(Code::ExecutionNotActive)
+            }
+            Revoked::AlreadySatisfied { .. } => Again::Same,
+        }
     }
 }
