@@ -24,68 +24,108 @@ pub enum Strike {
     After,
 }
 
-/// A store of which one call fails.
-pub struct Faulty {
-    inner: Arc<dyn Backend>,
-    strike: Strike,
-    /// Calls until the fault.
-    left: AtomicU32,
-    calls: AtomicU32,
+/// What kind of call a store is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Commands.
+    Apply,
+    /// Claims.
+    Claim,
+    /// Anything that only reads.
+    Read,
 }
 
-impl Faulty {
-    /// Fails call number `call`, counted from zero.
-    pub fn new(inner: Arc<dyn Backend>, strike: Strike, call: u32) -> Self {
-        Self { inner, strike, left: AtomicU32::new(call + 1), calls: AtomicU32::new(0) }
+/// Stands between a caller and a store, and may hold up or fail any call.
+#[async_trait]
+pub trait Obstacle: Send + Sync + 'static {
+    /// Before a call reaches the store.
+    async fn before(&self, call: Call) -> Result<(), StoreError>;
+    /// After it took effect, before its answer is given.
+    async fn after(&self, call: Call) -> Result<(), StoreError>;
+}
+
+/// A store behind an obstacle.
+pub struct Obstructed<O> {
+    inner: Arc<dyn Backend>,
+    /// What stands before it.
+    pub obstacle: O,
+}
+
+impl<O: Obstacle> Obstructed<O> {
+    /// Puts `obstacle` before a store.
+    pub fn new(inner: Arc<dyn Backend>, obstacle: O) -> Self {
+        Self { inner, obstacle }
     }
 
-    /// Whether the fault has struck.
+    async fn call<T: Send>(
+        &self,
+        call: Call,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        self.obstacle.before(call).await?;
+        let done = work.await?;
+        self.obstacle.after(call).await?;
+        Ok(done)
+    }
+}
+
+/// Fails one call.
+pub struct Fault {
+    strike: Strike,
+    /// Calls until it strikes.
+    left: AtomicU32,
+}
+
+impl Fault {
+    /// Fails call number `call`, counted from zero.
+    pub fn new(strike: Strike, call: u32) -> Self {
+        Self { strike, left: AtomicU32::new(call + 1) }
+    }
+
+    /// Whether it has struck.
     pub fn struck(&self) -> bool {
         self.left.load(Ordering::SeqCst) == 0
     }
 
-    /// Calls so far.
-    pub fn calls(&self) -> u32 {
-        self.calls.load(Ordering::SeqCst)
-    }
-
-    async fn call<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let left = self.left.load(Ordering::SeqCst);
-        self.left.store(left.saturating_sub(1), Ordering::SeqCst);
-        if left != 1 {
-            return work.await;
-        }
-        if self.strike == Strike::After {
-            work.await?;
+    fn pass(&self, at: Strike) -> Result<(), StoreError> {
+        if self.strike != at || self.struck() || self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return Ok(());
         }
         Err(StoreError::Transport { cause: "a fault, on purpose".to_owned() })
     }
 }
 
 #[async_trait]
-impl Backend for Faulty {
+impl Obstacle for Fault {
+    async fn before(&self, _: Call) -> Result<(), StoreError> {
+        self.pass(Strike::Before)
+    }
+
+    async fn after(&self, _: Call) -> Result<(), StoreError> {
+        self.pass(Strike::After)
+    }
+}
+
+#[async_trait]
+impl<O: Obstacle> Backend for Obstructed<O> {
     async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError> {
-        self.call(self.inner.apply(batch)).await
+        self.call(Call::Apply, self.inner.apply(batch)).await
     }
 
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
-        self.call(self.inner.claim(asks)).await
+        self.call(Call::Claim, self.inner.claim(asks)).await
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
-        self.call(self.inner.due(duty, filter, limit)).await
+        self.call(Call::Read, self.inner.due(duty, filter, limit)).await
     }
 
     async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
-        self.call(self.inner.get(keys)).await
+        self.call(Call::Read, self.inner.get(keys)).await
     }
 
     async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError> {
-        self.call(self.inner.list(query, page)).await
+        self.call(Call::Read, self.inner.list(query, page)).await
     }
 
     async fn events(
@@ -94,15 +134,15 @@ impl Backend for Faulty {
         filter: &Filter,
         limit: u32,
     ) -> Result<EventPage, StoreError> {
-        self.call(self.inner.events(from, filter, limit)).await
+        self.call(Call::Read, self.inner.events(from, filter, limit)).await
     }
 
     async fn tail(&self) -> Result<Cursor, StoreError> {
-        self.call(self.inner.tail()).await
+        self.call(Call::Read, self.inner.tail()).await
     }
 
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
-        self.call(self.inner.blobs(refs)).await
+        self.call(Call::Read, self.inner.blobs(refs)).await
     }
 
     fn generation(&self, interest: Interest) -> u64 {

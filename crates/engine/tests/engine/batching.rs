@@ -8,13 +8,13 @@ use ff_core::decide::create::{Create, Created};
 use ff_core::decide::hold::Hold;
 use ff_engine::{Engine, Error, Options};
 
-use crate::slow::Slow;
+use crate::slow::{Slow, slow};
 use crate::world;
 
 /// An engine with one flight at a time, before a store that waits to be let through.
 fn gated(options: &Options) -> (Engine, Arc<Slow>, ff_conformance::World) {
     let (_, world) = world();
-    let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
     let engine =
         Engine::with_options(Arc::clone(&slow) as _, &Options { flights: 1, ..options.clone() });
     (engine, slow, world)
@@ -36,28 +36,28 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
         calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
         settle().await;
     }
-    assert_eq!(slow.batches.load(Ordering::SeqCst), 1, "the first went at once");
-    slow.gate.add_permits(2);
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 1, "the first went at once");
+    slow.obstacle.gate.add_permits(2);
     for call in calls {
         assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
     }
-    assert_eq!(slow.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
 }
 
 #[tokio::test]
 async fn an_idle_engine_sends_a_call_at_once() {
     let (engine, slow, world) = gated(&Options::default());
-    slow.gate.add_permits(3);
+    slow.obstacle.gate.add_permits(3);
     for number in 1..=3 {
         engine.create_execution(world.draft()).await.unwrap();
-        assert_eq!(slow.batches.load(Ordering::SeqCst), number);
+        assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), number);
     }
 }
 
 #[tokio::test]
 async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
     let (engine, slow, world) = gated(&Options::default());
-    slow.gate.add_permits(1);
+    slow.obstacle.gate.add_permits(1);
     let known = world.draft();
     let other = Create { priority: 7, ..known.clone() };
     let wrong = Create { priority: -1, ..world.draft() };
@@ -66,7 +66,7 @@ async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
     let codes: Vec<_> = answers.iter().map(|a| a.as_ref().err().map(|r| r.code)).collect();
     let conflict = Some(Code::ExecutionIdConflict);
     assert_eq!(codes, [None, conflict, Some(Code::InvalidInput), None]);
-    assert_eq!(slow.batches.load(Ordering::SeqCst), 1);
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
         calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
         settle().await;
     }
-    slow.gate.add_permits(10);
+    slow.obstacle.gate.add_permits(10);
     let mut answers = Vec::new();
     for call in calls {
         answers.push(call.await.unwrap());
@@ -94,7 +94,7 @@ async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
 async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
     let (engine, slow, world) = gated(&Options { queue_bytes_max: 10_000, ..Options::default() });
     let large = || Create { input: vec![0; 20_000].into(), ..world.draft() };
-    slow.gate.add_permits(1);
+    slow.obstacle.gate.add_permits(1);
     engine.create_execution(large()).await.unwrap();
     let first = tokio::spawn({
         let (engine, draft) = (engine.clone(), world.draft());
@@ -108,7 +108,7 @@ async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
     settle().await;
     let third = engine.create_execution(large()).await;
     assert_eq!(third.unwrap_err().code(), Code::Overloaded);
-    slow.gate.add_permits(2);
+    slow.obstacle.gate.add_permits(2);
     first.await.unwrap().unwrap();
     second.await.unwrap().unwrap();
 }
@@ -125,7 +125,7 @@ async fn dropping_a_call_does_not_take_it_back() {
     settle().await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    slow.gate.add_permits(1);
+    slow.obstacle.gate.add_permits(1);
     settle().await;
     assert!(world.find(id).await.is_some());
 }
@@ -144,8 +144,8 @@ async fn renewals_and_operators_do_not_wait_behind_creations() {
         async move { engine.execute(Hold { id, reason: "now".to_owned() }).await }
     });
     settle().await;
-    assert_eq!(slow.batches.load(Ordering::SeqCst), 2, "each queue has its own flight");
-    slow.gate.add_permits(2);
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "each queue has its own flight");
+    slow.obstacle.gate.add_permits(2);
     create.await.unwrap().unwrap();
     hold.await.unwrap().unwrap();
 }
@@ -159,7 +159,7 @@ async fn bad_input_is_refused_before_it_reaches_the_store() {
         refused.to_string(),
         "invalid_input: priority \"9001\" is out of range; use 0 to 9000"
     );
-    assert_eq!(slow.batches.load(Ordering::SeqCst), 0);
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

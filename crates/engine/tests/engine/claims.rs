@@ -9,7 +9,7 @@ use ff_core::decide::create::Create;
 use ff_core::state::PublicState;
 use ff_engine::Engine;
 
-use crate::slow::Slow;
+use crate::slow::slow;
 use crate::world;
 
 /// Real time that is far longer than any wake-up takes.
@@ -57,12 +57,12 @@ async fn a_waiting_claim_looks_again_when_a_delay_is_over() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_wait_does_not_poll_busily() {
     let (_, world) = world();
-    let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
-    slow.gate.add_permits(1_000);
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    slow.obstacle.gate.add_permits(1_000);
     let engine = Engine::new(Arc::clone(&slow) as _);
     let none = engine.claim(world.ask(1), Duration::from_mins(1)).await.unwrap();
     assert!(none.is_empty());
-    let looked = slow.claims.load(Ordering::SeqCst);
+    let looked = slow.obstacle.claims.load(Ordering::SeqCst);
     assert!(looked <= 15, "{looked} looks in a minute");
 }
 
@@ -72,7 +72,7 @@ async fn claims_made_together_are_served_together_and_differ() {
     for _ in 0..20 {
         world.create(world.draft()).await;
     }
-    let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
     let engine = Engine::new(Arc::clone(&slow) as _);
     let asks: Vec<_> = (0..10)
         .map(|_| {
@@ -83,20 +83,20 @@ async fn claims_made_together_are_served_together_and_differ() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
-    slow.gate.add_permits(10);
+    slow.obstacle.gate.add_permits(10);
     let mut ids = std::collections::BTreeSet::new();
     for ask in asks {
         ids.extend(ask.await.unwrap().unwrap().iter().map(|c| c.leased.execution.id));
     }
     assert_eq!(ids.len(), 20);
-    assert!(slow.claims.load(Ordering::SeqCst) <= 2);
+    assert!(slow.obstacle.claims.load(Ordering::SeqCst) <= 2);
 }
 
 #[tokio::test]
 async fn a_claim_whose_caller_has_gone_is_released_without_counting() {
     let (_, world) = world();
     let id = world.create(world.draft()).await;
-    let slow = Arc::new(Slow::new(Arc::clone(&world.store.backend)));
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
     let engine = Engine::new(Arc::clone(&slow) as _);
     let claim = tokio::spawn({
         let (engine, ask) = (engine.clone(), world.ask(1));
@@ -108,7 +108,7 @@ async fn a_claim_whose_caller_has_gone_is_released_without_counting() {
     claim.abort();
     assert!(claim.await.unwrap_err().is_cancelled());
     // One for the claim that is under way, one for the release that follows.
-    slow.gate.add_permits(2);
+    slow.obstacle.gate.add_permits(2);
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

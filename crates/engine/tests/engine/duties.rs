@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_conformance::World;
-use ff_conformance::faults::{Faulty, Strike};
+use ff_conformance::faults::{Fault, Obstructed, Strike};
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::decide::create::Create;
 use ff_core::state::PublicState;
@@ -94,13 +94,13 @@ async fn a_loop_survives_a_failing_store() {
     let (_, world) = world();
     for call in 0..12 {
         let backend = Arc::clone(&world.store.backend);
-        let faulty = Arc::new(Faulty::new(backend, Strike::Before, call));
+        let faulty = Arc::new(Obstructed::new(backend, Fault::new(Strike::Before, call)));
         let engine = Engine::new(Arc::clone(&faulty) as _);
         let duties = engine.start_duties(&WorkFilter::default());
         let (lost, _) = world.running(json!({})).await;
         world.pass(30_000);
         until(&world, lost, PublicState::Waiting).await;
-        while !faulty.struck() {
+        while !faulty.obstacle.struck() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         world.cancel(lost).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ff_conformance::faults::{Faulty, Strike};
+use ff_conformance::faults::{Fault, Obstructed, Strike};
 use ff_conformance::model::Tables;
 use ff_conformance::world::{World, worker};
 use ff_conformance::{Dial, Store};
@@ -128,10 +128,10 @@ impl Caller<'_> {
 async fn life(strike: Strike, call: u32) -> Option<Tables> {
     let clock = Arc::new(Dial::default());
     let store: Store = open(Arc::clone(&clock));
-    let faulty = Faulty::new(Arc::clone(&store.backend), strike, call);
+    let faulty = Obstructed::new(Arc::clone(&store.backend), Fault::new(strike, call));
     let world = World::new(store, Arc::clone(&clock));
     Caller { backend: &faulty, clock: &clock }.live(world.draft()).await;
-    faulty.struck().then(|| (world.store.dump)())
+    faulty.obstacle.struck().then(|| (world.store.dump)())
 }
 
 #[tokio::test]
