@@ -37,7 +37,7 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
         settle().await;
     }
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 1, "the first went at once");
-    slow.obstacle.gate.add_permits(2);
+    slow.obstacle.permits.add_permits(2);
     for call in calls {
         assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
     }
@@ -47,7 +47,7 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
 #[tokio::test]
 async fn an_idle_engine_sends_a_call_at_once() {
     let (engine, slow, world) = gated(&Options::default());
-    slow.obstacle.gate.add_permits(3);
+    slow.obstacle.permits.add_permits(3);
     for number in 1..=3 {
         engine.create_execution(world.draft()).await.unwrap();
         assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), number);
@@ -57,7 +57,7 @@ async fn an_idle_engine_sends_a_call_at_once() {
 #[tokio::test]
 async fn one_refused_call_does_not_affect_the_others_of_its_batch() {
     let (engine, slow, world) = gated(&Options::default());
-    slow.obstacle.gate.add_permits(1);
+    slow.obstacle.permits.add_permits(1);
     let known = world.draft();
     let other = Create { priority: 7, ..known.clone() };
     let wrong = Create { priority: -1, ..world.draft() };
@@ -78,7 +78,7 @@ async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
         calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
         settle().await;
     }
-    slow.obstacle.gate.add_permits(10);
+    slow.obstacle.permits.add_permits(10);
     let mut answers = Vec::new();
     for call in calls {
         answers.push(call.await.unwrap());
@@ -94,7 +94,7 @@ async fn too_many_waiting_calls_are_refused_as_overloaded_and_change_nothing() {
 async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
     let (engine, slow, world) = gated(&Options { queue_bytes_max: 10_000, ..Options::default() });
     let large = || Create { input: vec![0; 20_000].into(), ..world.draft() };
-    slow.obstacle.gate.add_permits(1);
+    slow.obstacle.permits.add_permits(1);
     engine.create_execution(large()).await.unwrap();
     let first = tokio::spawn({
         let (engine, draft) = (engine.clone(), world.draft());
@@ -108,7 +108,7 @@ async fn too_many_waiting_bytes_are_refused_but_one_large_call_may_go_alone() {
     settle().await;
     let third = engine.create_execution(large()).await;
     assert_eq!(third.unwrap_err().code(), Code::Overloaded);
-    slow.obstacle.gate.add_permits(2);
+    slow.obstacle.permits.add_permits(2);
     first.await.unwrap().unwrap();
     second.await.unwrap().unwrap();
 }
@@ -125,7 +125,7 @@ async fn dropping_a_call_does_not_take_it_back() {
     settle().await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    slow.obstacle.gate.add_permits(1);
+    slow.obstacle.permits.add_permits(1);
     settle().await;
     assert!(world.find(id).await.is_some());
 }
@@ -145,7 +145,7 @@ async fn renewals_and_operators_do_not_wait_behind_creations() {
     });
     settle().await;
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "each queue has its own flight");
-    slow.obstacle.gate.add_permits(2);
+    slow.obstacle.permits.add_permits(2);
     create.await.unwrap().unwrap();
     hold.await.unwrap().unwrap();
 }

@@ -58,7 +58,7 @@ async fn a_waiting_claim_looks_again_when_a_delay_is_over() {
 async fn an_idle_wait_does_not_poll_busily() {
     let (_, world) = world();
     let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
-    slow.obstacle.gate.add_permits(1_000);
+    slow.obstacle.permits.add_permits(1_000);
     let engine = Engine::new(Arc::clone(&slow) as _);
     let none = engine.claim(world.ask(1), Duration::from_mins(1)).await.unwrap();
     assert!(none.is_empty());
@@ -83,7 +83,7 @@ async fn claims_made_together_are_served_together_and_differ() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
-    slow.obstacle.gate.add_permits(10);
+    slow.obstacle.permits.add_permits(10);
     let mut ids = std::collections::BTreeSet::new();
     for ask in asks {
         ids.extend(ask.await.unwrap().unwrap().iter().map(|c| c.leased.execution.id));
@@ -108,7 +108,7 @@ async fn a_claim_whose_caller_has_gone_is_released_without_counting() {
     claim.abort();
     assert!(claim.await.unwrap_err().is_cancelled());
     // One for the claim that is under way, one for the release that follows.
-    slow.obstacle.gate.add_permits(2);
+    slow.obstacle.permits.add_permits(2);
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

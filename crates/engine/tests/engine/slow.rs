@@ -13,7 +13,7 @@ pub type Slow = Obstructed<Gate>;
 
 /// Lets a write through for every permit.
 pub struct Gate {
-    pub gate: Semaphore,
+    pub permits: Semaphore,
     pub batches: AtomicUsize,
     pub claims: AtomicUsize,
 }
@@ -21,7 +21,7 @@ pub struct Gate {
 /// A store behind a closed gate.
 pub fn slow(inner: Arc<dyn Backend>) -> Slow {
     let (batches, claims) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Obstructed::new(inner, Gate { gate: Semaphore::new(0), batches, claims })
+    Obstructed::new(inner, Gate { permits: Semaphore::new(0), batches, claims })
 }
 
 #[async_trait]
@@ -33,7 +33,7 @@ impl Obstacle for Gate {
             Call::Read => return Ok(()),
         };
         count.fetch_add(1, Ordering::SeqCst);
-        self.gate.acquire().await.unwrap().forget();
+        self.permits.acquire().await.unwrap().forget();
         Ok(())
     }
 
