@@ -308,6 +308,7 @@ macro_rules! suite {
                 a_dropped_consumer_is_not_waited_for
                 dropping_an_unknown_consumer_is_not_found
                 a_cursor_outlives_the_event_it_points_to
+                a_cursor_of_another_kind_of_store_is_refused
             }
             listing {
                 a_partition_is_listed_page_by_page

@@ -3,12 +3,15 @@
 //! A history is made from a seed: commands of every kind, valid and not, with current, stale and
 //! forged fences, claims, duties, reads, and a clock that jumps both ways. Every answer is
 //! compared as it comes, and every table at the end.
+//!
+//! Stores may have cursors of different kinds. A history names a cursor by its place in the list
+//! of those that each store returned, and compares only the number that it stands for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ff_core::backend::{Duty, WorkFilter};
+use ff_core::backend::{Duty, EventPage, WorkFilter};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::cancel::Cancel;
@@ -47,6 +50,7 @@ use uuid::Uuid;
 
 use crate::audit::audit;
 use crate::dial::Dial;
+use crate::model::Tables;
 use crate::world::{Store, lane, namespace, worker};
 
 /// Opens an empty store on a clock, with dice from a seed.
@@ -59,15 +63,15 @@ const COMMANDS_MIN: usize = 50;
 pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
     let told = Told(seed);
     let clock = Arc::new(Dial::default());
-    let open: Vec<(&str, Store)> =
-        stores.iter().map(|(name, open)| (*name, open(Arc::clone(&clock)))).collect();
+    let mut sides: Vec<Side> =
+        stores.iter().map(|(name, open)| Side::new(name, open(Arc::clone(&clock)))).collect();
     let mut author = Author {
         rng: SmallRng::seed_from_u64(seed),
         clock: Arc::clone(&clock),
         ids: Vec::new(),
         fences: Vec::new(),
         claims: Vec::new(),
-        cursors: vec![Cursor::Start],
+        cursors: 1,
         listing: None,
     };
     let (mut step_count, mut commands) = (0, 0);
@@ -76,19 +80,20 @@ pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
         step_count += 1;
         commands += if let Step::Send(batch) = &step { batch.len() } else { 0 };
         let mut answers = Vec::new();
-        for (_, store) in &open {
-            answers.push(perform(store, &step).await);
+        for side in &mut sides {
+            answers.push(side.perform(&step).await);
         }
-        for ((name, _), answer) in open.iter().zip(&answers).skip(1) {
-            assert_eq!(answers[0], *answer, "{} and {name} differ on {step:?}", open[0].0);
+        for (side, answer) in sides.iter().zip(&answers).skip(1) {
+            let (a, b) = (sides[0].name, side.name);
+            assert_eq!(answers[0], *answer, "{a} and {b} differ on {step:?}");
         }
         author.learn(answers.swap_remove(0));
     }
-    let reference = (open[0].1.dump)();
+    let reference = sides[0].rows();
     audit(&reference, clock.now());
-    for (name, store) in &open[1..] {
-        let tables = (store.dump)();
-        assert_eq!(reference, tables, "{} and {name} hold different rows", open[0].0);
+    for side in &sides[1..] {
+        let (a, b) = (sides[0].name, side.name);
+        assert_eq!(reference, side.rows(), "{a} and {b} hold different rows");
     }
     drop(told);
 }
@@ -107,12 +112,26 @@ impl Drop for Told {
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    Send(Vec<Command>),
+    Send(Vec<Draft>),
     Claim(Vec<ClaimAsk>),
     Tick(Duty, WorkFilter, u32),
     List(Query, Page),
-    Read(Cursor, Box<Filter>, u32),
+    Read(usize, Box<Filter>, u32),
     Pass,
+}
+
+/// A command as the author knows it.
+#[derive(Clone, Debug)]
+enum Draft {
+    Whole(Box<Command>),
+    /// With the cursor of this place in a store's own list.
+    SaveCursor(ConsumerName, usize),
+}
+
+impl<C: Into<Command>> From<C> for Draft {
+    fn from(command: C) -> Self {
+        Self::Whole(Box::new(command.into()))
+    }
 }
 
 /// What a store answers, printed for comparison, and what the author can use.
@@ -120,47 +139,94 @@ enum Step {
 struct Answer {
     text: String,
     fences: Vec<(ExecutionId, Fence)>,
-    cursor: Option<Cursor>,
+    cursors: usize,
     page: Option<Page>,
 }
 
-async fn perform(store: &Store, step: &Step) -> Answer {
-    let backend = store.backend.as_ref();
-    let mut answer = Answer::default();
-    match step {
-        Step::Send(batch) => {
-            let outcomes = backend.apply(batch.clone()).await.expect("the store works");
-            for outcome in &outcomes {
-                if let Ok(Reply::Claim(leased)) = outcome {
-                    answer.fences.push((leased.execution.id, leased.fence));
-                }
-            }
-            answer.text = format!("{outcomes:?}");
-        }
-        Step::Claim(asks) => {
-            let claims = backend.claim(asks).await.expect("the store works");
-            let all = claims.given.iter().flatten();
-            answer.fences = all.map(|c| (c.leased.execution.id, c.leased.fence)).collect();
-            answer.text = format!("{claims:?}");
-        }
-        Step::Tick(duty, filter, limit) => {
-            let due = backend.due(*duty, filter, *limit).await.expect("the store works");
-            let done = backend.apply(due.commands.clone()).await.expect("the store works");
-            answer.text = format!("{due:?} {done:?}");
-        }
-        Step::List(query, page) => {
-            let listing = backend.list(query, page).await.expect("the store works");
-            answer.page = Some(Page { after: listing.next.clone(), limit: page.limit });
-            answer.text = format!("{listing:?}");
-        }
-        Step::Read(from, filter, limit) => {
-            let page = backend.events(from, filter, *limit).await.expect("the store works");
-            answer.cursor = Some(page.next.clone());
-            answer.text = format!("{page:?}");
-        }
-        Step::Pass => {}
+/// A store that plays, and the cursors it returned.
+struct Side<'a> {
+    name: &'a str,
+    store: Store,
+    cursors: Vec<Cursor>,
+}
+
+impl<'a> Side<'a> {
+    fn new(name: &'a str, store: Store) -> Self {
+        Self { name, store, cursors: vec![Cursor::Start] }
     }
-    answer
+
+    async fn perform(&mut self, step: &Step) -> Answer {
+        let backend = self.store.backend.as_ref();
+        let mut answer = Answer::default();
+        match step {
+            Step::Send(drafts) => {
+                let batch = drafts.iter().map(|draft| self.command(draft)).collect();
+                let outcomes = backend.apply(batch).await.expect("the store works");
+                for outcome in &outcomes {
+                    if let Ok(Reply::Claim(leased)) = outcome {
+                        answer.fences.push((leased.execution.id, leased.fence));
+                    }
+                }
+                answer.text = format!("{outcomes:?}");
+            }
+            Step::Claim(asks) => {
+                let claims = backend.claim(asks).await.expect("the store works");
+                let all = claims.given.iter().flatten();
+                answer.fences = all.map(|c| (c.leased.execution.id, c.leased.fence)).collect();
+                answer.text = format!("{claims:?}");
+            }
+            Step::Tick(duty, filter, limit) => {
+                let due = backend.due(*duty, filter, *limit).await.expect("the store works");
+                let done = backend.apply(due.commands.clone()).await.expect("the store works");
+                answer.text = format!("{due:?} {done:?}");
+            }
+            Step::List(query, page) => {
+                let listing = backend.list(query, page).await.expect("the store works");
+                answer.page = Some(Page { after: listing.next.clone(), limit: page.limit });
+                answer.text = format!("{listing:?}");
+            }
+            Step::Read(from, filter, limit) => {
+                let page = backend.events(&self.cursors[*from], filter, *limit).await;
+                let EventPage { mut events, next } = page.expect("the store works");
+                for event in &mut events {
+                    event.cursor = plain(&event.cursor);
+                }
+                answer.text = format!("{events:?} {:?}", plain(&next));
+                answer.cursors = 1;
+                self.cursors.push(next);
+            }
+            Step::Pass => {}
+        }
+        answer
+    }
+
+    fn command(&self, draft: &Draft) -> Command {
+        match draft {
+            Draft::Whole(command) => Command::clone(command),
+            Draft::SaveCursor(consumer, at) => {
+                let (consumer, cursor) = (consumer.clone(), self.cursors[*at].clone());
+                SaveCursor { consumer, cursor }.into()
+            }
+        }
+    }
+
+    /// Its rows, with plain cursors.
+    fn rows(&self) -> Tables {
+        let mut tables = (self.store.dump)();
+        for consumer in tables.consumers.values_mut() {
+            consumer.cursor = plain(&consumer.cursor);
+        }
+        tables
+    }
+}
+
+/// The place that a cursor stands for when nothing is written while anybody reads.
+fn plain(cursor: &Cursor) -> Cursor {
+    // Who has read all of a window may be given a number beyond it; there is nothing between.
+    match cursor.seq().min(cursor.upto_seq()) {
+        0 => Cursor::Start,
+        seq => Cursor::Seq(seq),
+    }
 }
 
 /// Makes up what happens next.
@@ -170,14 +236,15 @@ struct Author {
     ids: Vec<ExecutionId>,
     fences: Vec<(ExecutionId, Fence)>,
     claims: Vec<ClaimAsk>,
-    cursors: Vec<Cursor>,
+    /// How many cursors every store has returned, the start included.
+    cursors: usize,
     listing: Option<(Query, Page)>,
 }
 
 impl Author {
     fn learn(&mut self, answer: Answer) {
         self.fences.extend(answer.fences);
-        self.cursors.extend(answer.cursor);
+        self.cursors += answer.cursors;
         if let (Some((_, page)), Some(next)) = (&mut self.listing, answer.page) {
             *page = next;
         }
@@ -204,7 +271,7 @@ impl Author {
                 Step::List(query, page)
             }
             91..94 => {
-                let from = self.cursors.choose(&mut self.rng).expect("there is one").clone();
+                let from = self.rng.random_range(0..self.cursors);
                 Step::Read(from, Box::new(self.filter()), self.rng.random_range(0..20))
             }
             _ => {
@@ -321,7 +388,7 @@ impl Author {
         [(format!("app.t{}", self.rng.random_range(0..2)), value)].into()
     }
 
-    fn command(&mut self) -> Command {
+    fn command(&mut self) -> Draft {
         match self.rng.random_range(0..100) {
             0..22 => self.create().into(),
             22..60 => self.call(),
@@ -331,7 +398,7 @@ impl Author {
     }
 
     /// What workers say.
-    fn call(&mut self) -> Command {
+    fn call(&mut self) -> Draft {
         let (id, fence) = self.held();
         let now = self.clock.now();
         match self.rng.random_range(0..10) {
@@ -369,7 +436,7 @@ impl Author {
     }
 
     /// What operators do.
-    fn operate(&mut self) -> Command {
+    fn operate(&mut self) -> Draft {
         let id = self.some_id();
         let reason = "because".to_owned();
         match self.rng.random_range(0..10) {
@@ -402,14 +469,13 @@ impl Author {
                 if self.rng.random_bool(0.3) {
                     return DropConsumer { consumer }.into();
                 }
-                let cursor = self.cursors.choose(&mut self.rng).expect("there is one").clone();
-                SaveCursor { consumer, cursor }.into()
+                Draft::SaveCursor(consumer, self.rng.random_range(0..self.cursors))
             }
         }
     }
 
     /// What duties send, due or not.
-    fn look_after(&mut self) -> Command {
+    fn look_after(&mut self) -> Draft {
         let id = self.some_id();
         match self.rng.random_range(0..5) {
             0 => ExpireLease { id, lease_epoch: self.held().1.lease_epoch }.into(),

@@ -17,7 +17,7 @@ use ff_core::decide::deadline::ExpireExecution;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::retention::Trim;
-use ff_core::event::{Cursor, FeedEvent, Filter};
+use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter};
 use ff_core::execution::State;
 use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
@@ -30,6 +30,9 @@ use ff_core::{Backend, ClaimAsk, Claimed, Claims, fold, needs};
 use tokio::sync::watch;
 
 pub use store::Tables;
+
+/// Its cursors.
+const CURSORS: CursorKind = CursorKind::Seq;
 
 /// An in-memory store.
 pub struct Model {
@@ -71,7 +74,8 @@ impl Model {
             }
         }
         let mut entropy = self.entropy.lock().expect("no holder of this lock panics");
-        let mut cx = Cx { now: self.clock.now(), config: &self.config, entropy: entropy.as_mut() };
+        let (now, entropy) = (self.clock.now(), entropy.as_mut());
+        let mut cx = Cx { now, config: &self.config, entropy, cursors: CURSORS };
         let (outcomes, set) = fold(batch, &mut have, &mut cx);
         let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
         if delayed || !set.ready.insert.is_empty() {
@@ -203,6 +207,7 @@ impl Backend for Model {
         filter: &Filter,
         limit: u32,
     ) -> Result<EventPage, StoreError> {
+        CURSORS.check(from).map_err(StoreError::Rejected)?;
         let tables = self.tables();
         let limit = usize::try_from(limit.min(PAGE_MAX)).unwrap_or(0);
         let mut page = EventPage { events: Vec::new(), next: from.clone() };
@@ -225,7 +230,10 @@ impl Backend for Model {
                 return Ok(page);
             }
         }
-        page.next = page.next.max(tables.tail());
+        let tail = tables.tail();
+        if !page.next.is_beyond(&tail) {
+            page.next = tail;
+        }
         Ok(page)
     }
 

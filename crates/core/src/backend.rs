@@ -54,20 +54,24 @@ pub enum StoreError {
         /// What it said.
         cause: String,
     },
+    /// A read was refused: it makes no sense on this store. Nothing is wrong with the store.
+    #[error(transparent)]
+    Rejected(Rejection),
     /// The store is shut down.
     #[error("closed: the store is shut down")]
     Closed,
 }
 
 impl StoreError {
-    /// The refusal of the one command that needs a row which cannot be read; any other error
-    /// concerns the whole batch.
+    /// The refusal of the one call that needs a row which cannot be read, or that makes no sense;
+    /// any other error concerns the whole batch.
     pub fn refusal(self) -> Result<Rejection, Self> {
         match self {
             Self::Corruption { column, value, why } => {
                 let said = format!("column {column} holds {value:?}: {why}");
                 Ok(Rejection { value: Some(value), ..Rejection::new(Code::Corruption, said) })
             }
+            Self::Rejected(rejection) => Ok(rejection),
             Self::RetryExhausted { .. }
             | Self::SchemaTooNew { .. }
             | Self::Transport { .. }
@@ -82,6 +86,7 @@ impl StoreError {
             Self::RetryExhausted { .. } => Code::RetryExhausted,
             Self::SchemaTooNew { .. } => Code::SchemaTooNew,
             Self::Transport { .. } => Code::Transport,
+            Self::Rejected(rejection) => rejection.code,
             Self::Closed => Code::Closed,
         }
     }
@@ -218,7 +223,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Finds things.
     async fn list(&self, query: &Query, page: &Page) -> Result<Listing, StoreError>;
 
-    /// Reads the feed after `from`. A cursor from another kind of store is a rejection.
+    /// Reads the feed after `from`. A cursor of another kind of store is rejected.
     async fn events(
         &self,
         from: &Cursor,

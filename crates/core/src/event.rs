@@ -3,17 +3,17 @@
 //! An event is written in the transaction that makes the change, and never updated. Every
 //! terminal transition appends exactly one [`EventKind::Completion`].
 
-use std::fmt;
-use std::str::FromStr;
+mod cursor;
 
 use serde::Serialize;
 
-use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Failure, Tags, Worker};
 use crate::ids::ExecutionId;
 use crate::state::{TerminalOutcome, words};
 use crate::text::{Kind, LaneId, Namespace};
 use crate::time::Millis;
+
+pub use cursor::{Cursor, CursorKind, Horizon, Window};
 
 /// Something that happened to an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -156,61 +156,6 @@ pub struct FeedEvent {
     pub execution_kind: Kind,
     /// The execution's tags.
     pub tags: Tags,
-}
-
-/// A place in the feed. Opaque to readers, who keep it and send it back.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cursor {
-    /// Before the first event.
-    Start,
-    /// After the event with this number; for stores with a single writer.
-    Seq(u64),
-}
-
-impl Cursor {
-    /// The number of the last event seen.
-    pub fn seq(&self) -> u64 {
-        match self {
-            Self::Start => 0,
-            Self::Seq(seq) => *seq,
-        }
-    }
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start => f.write_str("start"),
-            Self::Seq(seq) => write!(f, "seq:{seq}"),
-        }
-    }
-}
-
-impl FromStr for Cursor {
-    type Err = Rejection;
-
-    fn from_str(text: &str) -> Result<Self, Rejection> {
-        if text == "start" {
-            return Ok(Self::Start);
-        }
-        let seq = text.strip_prefix("seq:").and_then(|n| n.parse().ok());
-        // The store keeps numbers as signed 64-bit integers.
-        match seq.filter(|n| i64::try_from(*n).is_ok()) {
-            Some(seq) => Ok(Self::Seq(seq)),
-            None => Err(Rejection::invalid(
-                Code::InvalidInput,
-                "cursor",
-                text,
-                "is not a cursor of this store; use one it returned, or \"start\"",
-            )),
-        }
-    }
-}
-
-impl Serialize for Cursor {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 /// Which events a reader wants. Everything given must match.

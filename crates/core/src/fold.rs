@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::command::{Command, Outcome};
 use crate::error::{Code, Rejection};
-use crate::event::{Cursor, Event};
+use crate::event::{Cursor, CursorKind, Event};
 use crate::execution::{AttemptRecord, Execution, Fingerprint, Lease, State};
 use crate::ids::ExecutionId;
 use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
@@ -221,6 +221,8 @@ pub struct Cx<'a> {
     pub config: &'a Config,
     /// For jitter.
     pub entropy: &'a mut dyn Entropy,
+    /// The cursors that the store takes.
+    pub cursors: CursorKind,
 }
 
 impl Cx<'_> {

@@ -52,6 +52,8 @@ pub const CLAIM_BYTES_MAX: usize = 32 << 20;
 pub const CLAIM_LANES_MAX: usize = 64;
 /// Delayed executions that one claim moves to the ready table at most.
 pub const PROMOTE_BATCH_MAX: u32 = 500;
+/// Bytes of a cursor as text. Two snapshots with 1,500 transactions in progress each fit.
+pub const CURSOR_BYTES_MAX: usize = 65_536;
 /// Rows a page holds at most.
 pub const PAGE_MAX: u32 = 1_000;
 /// Commands in one batch.

@@ -10,7 +10,20 @@ pub enum Error {
     Rejected(#[from] Rejection),
     /// The machinery failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Rejected(rejection) => Self::Rejected(rejection),
+            StoreError::Corruption { .. }
+            | StoreError::RetryExhausted { .. }
+            | StoreError::SchemaTooNew { .. }
+            | StoreError::Transport { .. }
+            | StoreError::Closed => Self::Store(error),
+        }
+    }
 }
 
 impl Error {

@@ -90,7 +90,8 @@ impl Consumer {
     /// What happened after the last acknowledged place; waits up to `wait`.
     ///
     /// When nothing that the filter lets through happened, the place moves on by itself, so that
-    /// retention does not wait for events that this consumer does not want.
+    /// retention does not wait for events that this consumer does not want. When nothing happened
+    /// at all, it stays.
     pub async fn next(
         &mut self,
         filter: &Filter,
@@ -98,7 +99,7 @@ impl Consumer {
         wait: Duration,
     ) -> Result<EventPage, Error> {
         let page = self.engine.read_events(&self.at, filter, limit, wait).await?;
-        if page.events.is_empty() && page.next != self.at {
+        if page.events.is_empty() && page.next.has_passed(&self.at) {
             self.acknowledge(&page.next).await?;
         }
         Ok(page)
@@ -106,7 +107,7 @@ impl Consumer {
 
     /// Everything up to `cursor` is dealt with, for good.
     pub async fn acknowledge(&mut self, cursor: &Cursor) -> Result<(), Error> {
-        if *cursor > self.engine.feed_tail().await? {
+        if cursor.is_beyond(&self.engine.feed_tail().await?) {
             let why = "lies beyond the newest event; acknowledge what a page returned";
             return Err(Rejection::invalid(Code::InvalidInput, "cursor", cursor, why).into());
         }

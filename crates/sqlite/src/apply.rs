@@ -12,7 +12,7 @@ use ff_core::time::{Clock, Entropy};
 use ff_core::{fold, needs};
 use rusqlite::Transaction;
 
-use crate::{Signals, load, write};
+use crate::{Signals, feed, load, write};
 
 /// What the writer keeps between transactions.
 pub struct State {
@@ -76,8 +76,8 @@ pub fn apply(
             }
         }
     }
-    let now = state.clock.now();
-    let mut cx = Cx { now, config: &state.config, entropy: state.entropy.as_mut() };
+    let (now, cursors) = (state.clock.now(), feed::CURSORS);
+    let mut cx = Cx { now, config: &state.config, entropy: state.entropy.as_mut(), cursors };
     let (outcomes, mut set) = fold(&readable, &mut have, &mut cx);
     set.queues.retain(|queue| !state.queues.contains(&queue.id));
     write::write(tx, &set)?;

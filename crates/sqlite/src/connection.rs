@@ -215,6 +215,7 @@ fn attempt(
                 StoreError::Corruption { .. }
                 | StoreError::SchemaTooNew { .. }
                 | StoreError::Transport { .. }
+                | StoreError::Rejected(_)
                 | StoreError::Closed,
             )) => return done,
         }

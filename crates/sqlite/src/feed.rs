@@ -1,7 +1,7 @@
 //! The event feed. With one writer at a time, commit order is number order.
 
 use ff_core::backend::{EventPage, StoreError};
-use ff_core::event::{Cursor, FeedEvent, Filter};
+use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter};
 use ff_core::execution::Tags;
 use ff_core::limits::PAGE_MAX;
 use ff_core::row::{EventRow, corrupt, number, parse};
@@ -12,6 +12,9 @@ use crate::connection::store_error;
 use crate::load::{all, one};
 use crate::statements::event;
 
+/// The cursors of this store.
+pub const CURSORS: CursorKind = CursorKind::Seq;
+
 /// Events after `from` that the filter lets through.
 pub fn events(
     tx: &Transaction<'_>,
@@ -19,6 +22,7 @@ pub fn events(
     filter: &Filter,
     limit: u32,
 ) -> Result<EventPage, StoreError> {
+    CURSORS.check(from).map_err(StoreError::Rejected)?;
     let limit = limit.min(PAGE_MAX);
     if limit == 0 {
         return Ok(EventPage { events: Vec::new(), next: from.clone() });
@@ -43,7 +47,10 @@ pub fn events(
     let full = events.len() == usize::try_from(limit).unwrap_or(usize::MAX);
     let next = match events.last().filter(|_| full) {
         Some(last) => last.cursor.clone(),
-        None => tail(tx)?.max(from.clone()),
+        None => match tail(tx)? {
+            tail if from.is_beyond(&tail) => from.clone(),
+            tail => tail,
+        },
     };
     Ok(EventPage { events, next })
 }

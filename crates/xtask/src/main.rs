@@ -24,7 +24,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "test",
-        summary: "every test of the workspace; arguments go to the test runner",
+        summary: "every test, with a PostgreSQL server of its own; arguments go to the test runner",
         run: suite::test,
     },
     Command {

@@ -11,6 +11,13 @@ pub type Outcome = Result<(), Failed>;
 #[derive(Debug)]
 pub struct Failed(Vec<String>);
 
+impl Failed {
+    /// Something that we do ourselves failed, with why.
+    pub fn new(what: &str, why: impl fmt::Display) -> Self {
+        Self(vec![format!("{what} ({why})")])
+    }
+}
+
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|line| writeln!(out, "failed: {line}"))
@@ -71,8 +78,8 @@ impl Step {
         eprintln!("$ {}", self.line);
         match self.command.status() {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Failed(vec![format!("{} ({status})", self.line)])),
-            Err(error) => Err(Failed(vec![format!("{} ({error})", self.line)])),
+            Ok(status) => Err(Failed::new(&self.line, status)),
+            Err(error) => Err(Failed::new(&self.line, error)),
         }
     }
 

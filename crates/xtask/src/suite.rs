@@ -1,10 +1,17 @@
 //! The test suite: what `cargo xtask test` and `cargo xtask quick` run.
 //!
-//! Compilation and tests are timed apart, because only the second is ours to keep short.
+//! Compilation and tests are timed apart, because only the second is ours to keep short. The tests
+//! share one PostgreSQL server, which is there from the end of the compilation to the last test.
 
+use std::env;
 use std::time::Instant;
 
-use crate::process::{self, Outcome, Step};
+use ff_cluster::{Cluster, FAST, VARIABLE};
+
+use crate::process::{self, Failed, Outcome, Step};
+
+/// The packages with tests that ask for a PostgreSQL server.
+const NEED_A_SERVER: [&str; 4] = ["ff", "ff-backend-postgres", "ff-bench", "ff-engine"];
 
 /// Every test of the workspace, or those that `args` select.
 pub fn test(args: &[String]) -> Outcome {
@@ -24,19 +31,25 @@ pub fn test(args: &[String]) -> Outcome {
     runner().words("--no-run").run()?;
     let compiled = compiling.elapsed();
 
+    let server = if selection.needs_server() { start_server()? } else { None };
+    let with_server = |step: Step| match &server {
+        Some(server) => step.env(VARIABLE, &server.url()),
+        None => step,
+    };
+
     let testing = Instant::now();
     let mut steps = Vec::new();
     if nextest {
-        steps.push(runner().args(&selection.rest));
+        steps.push(with_server(runner().args(&selection.rest)));
         // Plain `cargo test` runs documentation tests by itself; nextest has none. They do not
         // understand nextest's arguments, so a narrowed run leaves them out.
         if args.is_empty() {
-            steps.push(Step::cargo("test --workspace --doc"));
+            steps.push(with_server(Step::cargo("test --workspace --doc")));
         } else {
             println!("arguments given, skipped: documentation tests");
         }
     } else {
-        steps.push(runner().words("--no-fail-fast").args(&selection.rest));
+        steps.push(with_server(runner().words("--no-fail-fast").args(&selection.rest)));
     }
     let outcome = process::run_all(steps);
 
@@ -48,6 +61,17 @@ pub fn test(args: &[String]) -> Outcome {
 /// The checks that are quick enough to run after every save.
 pub fn quick() -> Outcome {
     process::run_all([Step::cargo("fmt --all --check"), Step::cargo("test -p ff-core -p xtask")])
+}
+
+/// A server for the tests; `None` when the environment names one already.
+fn start_server() -> Result<Option<Cluster>, Failed> {
+    if env::var_os(VARIABLE).is_some_and(|url| !url.is_empty()) {
+        return Ok(None);
+    }
+    let failed = |error| Failed::new("starting PostgreSQL", error);
+    let server = Cluster::start(FAST).map_err(failed)?;
+    println!("started PostgreSQL {} on port {}", server.version(), server.port());
+    Ok(Some(server))
 }
 
 /// The arguments of `test`, with the packages apart: the compile step needs them too, and would
@@ -77,6 +101,11 @@ impl Selection {
         }
         selection
     }
+
+    fn needs_server(&self) -> bool {
+        let mut names = self.packages.iter().map(|arg| arg.trim_start_matches("--package="));
+        self.packages.is_empty() || names.any(|name| NEED_A_SERVER.contains(&name))
+    }
 }
 
 #[cfg(test)]
@@ -98,5 +127,20 @@ mod tests {
     fn what_follows_two_dashes_is_never_a_package() {
         let selection = Selection::from_args(&words("-- -p x"));
         assert_eq!(selection, Selection { packages: vec![], rest: words("-- -p x") });
+    }
+
+    #[test]
+    fn a_server_is_started_for_the_packages_that_need_one() {
+        for (line, needed) in [
+            ("", true),
+            ("lease", true),
+            ("-p ff-core", false),
+            ("-p ff-core -p ff", true),
+            ("--package=ff-backend-postgres lease", true),
+            ("-p ff-core ff", false),
+        ] {
+            let selection = Selection::from_args(&words(line));
+            assert_eq!(selection.needs_server(), needed, "{line}");
+        }
     }
 }

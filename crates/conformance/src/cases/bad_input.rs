@@ -17,7 +17,9 @@ use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::error::{Class, Code, Rejection};
 use ff_core::event::Cursor;
 use ff_core::execution::Tags;
-use ff_core::limits::{DURATION_MS_MAX, REASON_BYTES_MAX, TAG_VALUE_BYTES_MAX, TAGS_MAX};
+use ff_core::limits::{
+    CURSOR_BYTES_MAX, DURATION_MS_MAX, REASON_BYTES_MAX, TAG_VALUE_BYTES_MAX, TAGS_MAX,
+};
 use ff_core::policy::FailureClass;
 use ff_core::text::{ConsumerName, Encoding, IdempotencyKey, Kind, LaneId, Namespace};
 use ff_core::{Command, Config, ExecutionId, Millis};
@@ -247,8 +249,24 @@ pub async fn a_bad_id_is_refused(w: Arc<World>) {
 /// A cursor of some other feed is refused where it comes in.
 pub async fn a_bad_cursor_is_refused(w: Arc<World>) {
     w.finished(json!({})).await;
-    for text in ["", "7", "seq:", "seq:-1", "seq:18446744073709551615", "Start"] {
+    let long = format!("window:1:9:@1/1:9:{}@1/1", "7,".repeat(CURSOR_BYTES_MAX));
+    for text in [
+        "",
+        "7",
+        "seq:",
+        "seq:-1",
+        "seq:18446744073709551615",
+        "Start",
+        "window:",
+        "window:5:5:@1/7:9:8@2/-1",
+        "window:5:5:/7:9:8@2/1",
+        "window:5:5:@1/7:9:9@2/1",
+        "window:5:5@1/7:9:8@2/1",
+        "window:x'; drop table ff_event@1/7:9:8@2/1",
+        &long,
+    ] {
         let refused = text.parse::<Cursor>().expect_err("it is malformed");
         assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("cursor")));
+        assert!(refused.to_string().len() < 300, "{refused}");
     }
 }

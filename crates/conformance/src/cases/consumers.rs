@@ -7,7 +7,7 @@ use ff_core::command::Reply;
 use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::drop_consumer::DropConsumer;
 use ff_core::error::Code;
-use ff_core::event::{Cursor, Filter};
+use ff_core::event::{Cursor, Filter, Horizon, Window};
 use ff_core::fold::{Consumer, Key};
 use ff_core::query::{Page, Query, Rows};
 use ff_core::text::ConsumerName;
@@ -143,4 +143,43 @@ pub async fn a_cursor_outlives_the_event_it_points_to(w: Arc<World>) {
     let heard = w.feed(&place, &Filter::default(), 10).await.events;
     assert_eq!(heard.len(), 1);
     assert_eq!(heard[0].event.execution, next);
+}
+
+/// A cursor that this store cannot have returned, because it is of another kind.
+async fn foreign(w: &World) -> Cursor {
+    let horizon = |seq| Horizon { snapshot: "7:7:".to_owned(), seq };
+    match tail(w).await {
+        Cursor::Start => panic!("something has happened"),
+        Cursor::Seq(seq) => {
+            let (base, upto, after) = (horizon(0), horizon(seq), seq);
+            Cursor::Window(Box::new(Window { base, upto, after }))
+        }
+        Cursor::Window(window) => Cursor::Seq(window.upto.seq),
+    }
+}
+
+/// A cursor of another kind of store would be misread: nothing is read from it or saved under it.
+pub async fn a_cursor_of_another_kind_of_store_is_refused(w: Arc<World>) {
+    w.finished(json!({})).await;
+    save(&w, "mailer", &Cursor::Start).await;
+    let cursor = foreign(&w).await;
+    let shown = cursor.to_string();
+    let before = w.rows();
+    for limit in [0, 10] {
+        let refused = w.store.backend.events(&cursor, &Filter::default(), limit).await;
+        let refused = refused.expect_err("it is foreign");
+        assert_eq!(refused.code(), Code::InvalidInput);
+        assert!(refused.to_string().contains(&shown), "{refused}");
+    }
+    for consumer in [named("mailer"), named("new")] {
+        let cursor = cursor.clone();
+        let refused = w.run(SaveCursor { consumer, cursor }).await.expect_err("it is foreign");
+        assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("cursor")));
+        assert_eq!(refused.value.as_ref(), Some(&shown));
+    }
+    assert_eq!(w.rows(), before);
+    let save = SaveCursor { consumer: named("mailer"), cursor };
+    let outcomes = w.batch(vec![w.draft().into(), save.into(), w.draft().into()]).await;
+    let done: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!(done, [true, false, true], "it is refused alone");
 }

@@ -1,7 +1,8 @@
 //! Save cursor: a durable consumer says how far it has dealt with the feed.
 //!
 //! The first one registers the consumer; from then on retention keeps what it has not seen. A
-//! cursor may move back, to read again. Sent twice: the same answer.
+//! cursor may move back, to read again; one of another kind of store is refused. Sent twice: the
+//! same answer.
 
 use super::{COMMAND_BYTES, Decide};
 use crate::command::Traffic;
@@ -30,7 +31,7 @@ impl Decide for SaveCursor {
     }
 
     fn bytes(&self) -> usize {
-        COMMAND_BYTES
+        COMMAND_BYTES + self.cursor.bytes()
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
@@ -38,6 +39,7 @@ impl Decide for SaveCursor {
     }
 
     fn decide(&self, _: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        cx.cursors.check(&self.cursor)?;
         let row = Consumer { cursor: self.cursor.clone(), updated_at: cx.now };
         let consumer = Some((self.consumer.clone(), Some(row)));
         Ok(Change { reply: (), effects: Effects { consumer, ..Effects::default() } })

@@ -2,6 +2,7 @@
 
 use ff_core::Code;
 use ff_core::decide::Lost;
+use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::create::Create;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::{ChangePriority, PriorityChanged};
@@ -248,4 +249,14 @@ fn a_consumer_keeps_its_place_may_go_back_and_may_leave() {
     }
     life.tell(drop_consumer());
     assert_eq!(life.refused(drop_consumer()).code, Code::ConsumerNotFound);
+}
+
+#[test]
+fn a_cursor_of_another_kind_of_store_is_not_saved() {
+    let mut life = Life::under(&policy());
+    life.tell(save_cursor(5));
+    let cursor = "window:5:5:@1/7:9:8@2/2".parse().unwrap();
+    let refused = life.refused(SaveCursor { consumer: consumer(), cursor });
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("cursor")));
+    assert_eq!(life.world.rows.consumer(&consumer()).unwrap().cursor, Cursor::Seq(5));
 }

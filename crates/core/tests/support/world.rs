@@ -11,7 +11,7 @@ use bytes::Bytes;
 use ff_core::command::Operation;
 use ff_core::decide::claim::{Claim, Leased};
 use ff_core::decide::create::Create;
-use ff_core::event::{Event, EventName};
+use ff_core::event::{CursorKind, Event, EventName};
 use ff_core::execution::{AttemptRecord, Fence, Tags, Worker, first_epoch};
 use ff_core::fold::{Cx, Key};
 use ff_core::state::{AttemptState, PublicState, StateVector, vector};
@@ -75,7 +75,8 @@ impl World {
             }
             assert_eq!(needs(command, &self.rows), [], "one round of loading is enough");
         }
-        let mut cx = Cx { now: self.now, config: &self.config, entropy: &mut self.dice };
+        let (now, cursors) = (self.now, CursorKind::Seq);
+        let mut cx = Cx { now, config: &self.config, entropy: &mut self.dice, cursors };
         fold(commands, &mut self.rows, &mut cx)
     }
 

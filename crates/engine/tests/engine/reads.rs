@@ -8,6 +8,7 @@ use ff_core::event::{Cursor, EventName, Filter};
 use ff_core::query::{Page, Search};
 use ff_core::state::{AttemptState, BlockingReason, PublicState};
 use ff_core::text::ConsumerName;
+use ff_engine::Error;
 use serde_json::json;
 
 use crate::world;
@@ -123,7 +124,7 @@ async fn a_consumer_goes_on_where_it_acknowledged() {
     let mut consumer = engine.consumer(name.clone()).await.unwrap();
     let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
     assert_eq!(rest.events.len(), 3, "k + 1 comes first");
-    assert!(rest.events[0].cursor > first.next);
+    assert!(rest.events[0].cursor.seq() > first.next.seq());
     assert_eq!(engine.list_consumers().await.unwrap(), std::slice::from_ref(&name));
     engine.drop_consumer(name).await.unwrap();
     assert_eq!(engine.list_consumers().await.unwrap(), []);
@@ -146,6 +147,22 @@ async fn a_consumer_moves_past_what_it_does_not_want_but_not_past_the_end() {
     let gone = consumer.next(&filter, 10, Duration::ZERO).await.unwrap_err();
     assert_eq!(gone.code(), Code::ConsumerNotFound);
     assert_eq!(engine.list_consumers().await.unwrap(), [], "it stays dropped");
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_kind_of_store_is_refused() {
+    let (engine, world) = world();
+    let id = world.create(world.draft()).await;
+    engine.hold_execution(id, "not yet").await.unwrap();
+    let foreign: Cursor = "window:5:5:@0/7:9:8@1/1".parse().unwrap();
+    let mut consumer = engine.consumer(ConsumerName::new("audit").unwrap()).await.unwrap();
+    let read = engine.read_events(&foreign, &Filter::default(), 10, Duration::ZERO).await;
+    for refused in [read.unwrap_err(), consumer.acknowledge(&foreign).await.unwrap_err()] {
+        let Error::Rejected(rejection) = refused else { panic!("nothing failed: {refused}") };
+        assert_eq!((rejection.code, rejection.field), (Code::InvalidInput, Some("cursor")));
+        assert_eq!(rejection.value, Some(foreign.to_string()));
+    }
+    assert_eq!(*consumer.cursor(), Cursor::Start);
 }
 
 #[tokio::test]

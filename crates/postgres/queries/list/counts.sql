@@ -1,0 +1,6 @@
+-- How many executions of each lane hold the same columns; ff-core turns those into states.
+select
+    lane_id, phase, outcome,
+    held_at_ms is null and coalesce(wait_until_ms > $1, false) as waits, count(*) as count
+from ff_exec_core
+group by 1, 2, 3, 4

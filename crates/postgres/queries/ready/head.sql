@@ -1,0 +1,41 @@
+-- The heads of the queues of some lanes ($1) that suit a worker ($2), most urgent first, then
+-- oldest, with their executions and small inputs; each locked, passing over what is locked or was
+-- taken since. Of each queue, $6 places are looked at, from a place on that is known for some
+-- ($3, $4, $5): before it nothing is left but what vacuum has not removed yet.
+select
+    r.queue, r.rank, r.turn_ms,
+    x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
+    x.policy, x.idempotency_key, x.fingerprint, x.created_at_ms, x.priority, x.tags,
+    x.deadline_at_ms, x.epoch, x.attempts, x.retries, x.reclaims, x.replays,
+    x.progress_percent, x.progress_message, x.progress_at_ms, x.started_at_ms, x.updated_at_ms,
+    x.phase, x.outcome, x.next_attempt, x.wait_until_ms, x.wait_reason, x.held_reason,
+    x.held_at_ms, x.lease_end, x.attempt_index, x.attempt_kind, x.worker_id,
+    x.worker_instance_id, x.attempt_started_at_ms, x.attempt_ran_ms, x.resumed,
+    x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.cancelled_by,
+    x.end_reason, x.terminal_at_ms, x.retain_until_ms,
+    p.encoding, octet_length(p.bytes) as size,
+    case when octet_length(p.bytes) <= $8::integer then p.bytes end as bytes
+from (
+    select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id
+    from ff_queue q
+    left join unnest($3::bigint[], $4::integer[], $5::bigint[]) as f (queue, rank, turn_ms)
+        on f.queue = q.queue
+    cross join lateral (
+        select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id from ff_ready r
+        where r.queue = q.queue
+            and (r.rank, r.turn_ms) >= (coalesce(f.rank, 0), coalesce(f.turn_ms, 0))
+        order by r.rank, r.turn_ms, r.partition_key, r.execution_id
+        limit $6::bigint
+    ) r
+    where q.lane_id = any($1::text[]) and q.capabilities <@ $2::text[]
+    order by r.rank, r.turn_ms, r.partition_key, r.execution_id
+) r
+join ff_exec_core x
+    on x.partition_key = r.partition_key and x.execution_id = r.execution_id
+left join ff_payload p
+    on p.partition_key = r.partition_key and p.execution_id = r.execution_id
+    and p.kind = 'input' and p.attempt_index = 0
+where x.phase = 'runnable'
+order by r.rank, r.turn_ms, r.partition_key, r.execution_id
+limit $7::bigint
+for no key update of x skip locked

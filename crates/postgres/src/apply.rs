@@ -1,0 +1,292 @@
+//! Commands: load, fold, write.
+//!
+//! *Fast*: when every row a batch needs is an execution whose last version this process holds, or
+//! one that a creation expects to be absent, nothing is read: the batch is folded over what is
+//! remembered and sent in one flight, guarded by versions. *Locked*: rows are locked in the order
+//! of their keys and read in one flight, written in a second. A fast miss goes to the locked path
+//! once; that one is tried again a bounded number of times when others are in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ff_core::backend::StoreError;
+use ff_core::command::{Command, Outcome, Traffic};
+use ff_core::error::{Code, Rejection};
+use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
+use ff_core::ids::ExecutionId;
+use ff_core::index::{QueueId, TimerKind};
+use ff_core::limits::Config;
+use ff_core::time::{Clock, Entropy, Millis};
+use ff_core::{fold, needs};
+
+use crate::claim::heads::Heads;
+use crate::connection::listener::Signals;
+use crate::connection::{Connections, Purpose, Step, Trouble};
+use crate::feed;
+use crate::load::Wanted;
+use crate::write::Rows;
+
+mod held;
+
+use held::Held;
+
+/// Tries of a batch while others are in the way.
+const TRIES: u32 = 3;
+/// Pauses before a batch is sent again after its connection was lost, in milliseconds. Together
+/// they outlast a server that restarts quickly.
+const RESEND_MS: [u64; 3] = [50, 250, 1_000];
+
+/// What a store keeps between calls.
+pub struct State {
+    /// The database.
+    pub connections: Connections,
+    /// The store's clock.
+    pub clock: Arc<dyn Clock>,
+    /// What the deployment set.
+    pub config: Config,
+    /// For jitter.
+    pub entropy: Mutex<Box<dyn Entropy>>,
+    /// Who to wake.
+    pub signals: Arc<Signals>,
+    /// Where the queues begin.
+    pub heads: Heads,
+    /// Queues that are registered for certain.
+    queues: Mutex<BTreeSet<QueueId>>,
+    /// Executions whose last version is known.
+    held: Held,
+}
+
+/// Numbers drawn for a batch: if it has to be decided on again, they fall the same way.
+#[derive(Default)]
+pub struct Tape(Vec<u64>);
+
+struct Drawn<'a> {
+    tape: &'a mut Tape,
+    at: usize,
+    source: &'a mut dyn Entropy,
+}
+
+impl Entropy for Drawn<'_> {
+    fn next_u64(&mut self) -> u64 {
+        if self.at == self.tape.0.len() {
+            let drawn = self.source.next_u64();
+            self.tape.0.push(drawn);
+        }
+        self.at += 1;
+        self.tape.0[self.at - 1]
+    }
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(
+        connections: Connections,
+        (clock, entropy): (Arc<dyn Clock>, Box<dyn Entropy>),
+        config: Config,
+        signals: Arc<Signals>,
+    ) -> Self {
+        Self {
+            connections,
+            clock,
+            config,
+            entropy: Mutex::new(entropy),
+            signals,
+            heads: Heads::default(),
+            queues: Mutex::default(),
+            held: Held::default(),
+        }
+    }
+
+    /// Folds commands over loaded rows.
+    pub fn fold(
+        &self,
+        batch: &[Command],
+        have: &mut WorkingSet,
+        tape: &mut Tape,
+    ) -> (Vec<Outcome>, WriteSet, Millis) {
+        let now = self.clock.now();
+        let mut source = self.entropy.lock().expect("no holder of this lock panics");
+        let mut drawn = Drawn { tape, at: 0, source: source.as_mut() };
+        let mut cx = Cx { now, config: &self.config, entropy: &mut drawn, cursors: feed::CURSORS };
+        let (outcomes, mut set) = fold(batch, have, &mut cx);
+        if !set.queues.is_empty() {
+            let known = self.queues.lock().expect("no holder of this lock panics");
+            set.queues.retain(|queue| !known.contains(&queue.id));
+        }
+        (outcomes, set, now)
+    }
+
+    /// A write set is durable: remembers what it says, and wakes those who wait for it.
+    pub fn committed(&self, set: &WriteSet) {
+        if !set.queues.is_empty() {
+            let mut known = self.queues.lock().expect("no holder of this lock panics");
+            known.extend(set.queues.iter().map(|queue| queue.id));
+        }
+        self.held.learn(set);
+        self.heads.lower(set.ready.insert.iter().copied());
+        let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
+        self.signals.committed(delayed || !set.ready.insert.is_empty(), !set.events.is_empty());
+    }
+
+    /// Nobody knows what became of a batch: what it touched must be read again.
+    pub fn doubt(&self, set: &WriteSet) {
+        self.held.forget(set);
+    }
+}
+
+/// Loads what the commands need, folds them and writes the result.
+pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, StoreError> {
+    if batch.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut tape = Tape::default();
+    match fast(state, batch, &mut tape).await {
+        Ok(Some(outcomes)) => Ok(outcomes),
+        // Whatever went wrong, the locked path finds out what is there.
+        Ok(None)
+        | Err(Trouble::Guard | Trouble::Busy(_) | Trouble::Poison(_) | Trouble::Lost(_)) => {
+            locked(state, batch, &mut tape).await
+        }
+        Err(Trouble::Broken(error)) => Err(error),
+    }
+}
+
+/// One flight over remembered rows; nothing when that is not enough.
+async fn fast(
+    state: &State,
+    batch: &[Command],
+    tape: &mut Tape,
+) -> Result<Option<Vec<Outcome>>, Trouble> {
+    let Some(mut have) = state.held.recall(batch) else { return Ok(None) };
+    let assumed: Vec<_> = have.executions.keys().copied().collect();
+    let (outcomes, set, now) = state.fold(batch, &mut have, tape);
+    // A refusal, or an answer that writes nothing, would rest on what nobody checks.
+    if outcomes.iter().any(Result::is_err) || !guards(&set, &assumed) {
+        return Ok(None);
+    }
+    let rows = Rows::new(&set, now);
+    let mut steps = vec![Step::Begin];
+    steps.extend(rows.steps());
+    steps.push(Step::Commit);
+    let mut session = state.connections.get(purpose(batch)).await?;
+    match session.fly(&steps).await {
+        Ok(_) => {
+            state.committed(&set);
+            Ok(Some(outcomes))
+        }
+        Err(trouble) => {
+            state.doubt(&set);
+            session.settle().await;
+            Err(trouble)
+        }
+    }
+}
+
+/// Whether writing `set` checks every execution that was assumed: by its version, by its absence,
+/// or by its lease.
+fn guards(set: &WriteSet, assumed: &[ExecutionId]) -> bool {
+    let written = set.executions.iter().filter_map(|write| {
+        let either = write.before.as_ref().or(write.after.as_ref());
+        either.map(|x| x.id)
+    });
+    let leased = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
+    let checked: BTreeSet<_> = written.chain(leased).collect();
+    assumed.iter().all(|id| checked.contains(id))
+}
+
+/// Locks, loads, decides and writes, again while others are in the way.
+async fn locked(
+    state: &State,
+    batch: &[Command],
+    tape: &mut Tape,
+) -> Result<Vec<Outcome>, StoreError> {
+    let (mut tries, mut resends) = (0, RESEND_MS.iter());
+    loop {
+        let trouble = match once(state, batch, tape).await {
+            Ok(outcomes) => return Ok(outcomes),
+            Err(trouble) => trouble,
+        };
+        tracing::debug!(?trouble, commands = batch.len(), "a batch is tried again");
+        match trouble {
+            Trouble::Guard | Trouble::Busy(_) => {
+                tries += 1;
+                if tries == TRIES {
+                    return Err(trouble.into_error());
+                }
+            }
+            Trouble::Lost(_) => match resends.next() {
+                Some(pause) => tokio::time::sleep(Duration::from_millis(*pause)).await,
+                None => return Err(trouble.into_error()),
+            },
+            Trouble::Poison(cause) => return bisect(state, batch, &cause).await,
+            Trouble::Broken(error) => return Err(error),
+        }
+    }
+}
+
+/// Halves a batch until the command that the database does not take stands alone.
+async fn bisect(state: &State, batch: &[Command], cause: &str) -> Result<Vec<Outcome>, StoreError> {
+    if let [culprit] = batch {
+        tracing::error!(command = culprit.name(), cause, "the database refuses a command");
+        let said = format!("the database does not take it: {cause}");
+        return Ok(vec![Err(Rejection::new(Code::InvalidInput, said))]);
+    }
+    let (first, second) = batch.split_at(batch.len() / 2);
+    let mut outcomes = Box::pin(locked(state, first, &mut Tape::default())).await?;
+    outcomes.extend(Box::pin(locked(state, second, &mut Tape::default())).await?);
+    Ok(outcomes)
+}
+
+async fn once(state: &State, batch: &[Command], tape: &mut Tape) -> Result<Vec<Outcome>, Trouble> {
+    let nothing = WorkingSet::default();
+    let keys: Vec<Vec<Key>> = batch.iter().map(|command| needs(command, &nothing)).collect();
+    let wanted = Wanted::new(keys.iter().flatten().cloned());
+    let mut session = state.connections.get(purpose(batch)).await?;
+    let mut steps = vec![Step::Begin];
+    steps.extend(wanted.lock());
+    steps.extend(wanted.load());
+    let mut answers = match session.fly(&steps).await {
+        Ok(answers) => answers,
+        Err(trouble) => {
+            session.settle().await;
+            return Err(trouble);
+        }
+    };
+    if wanted.lock().is_some() {
+        answers.remove(0);
+    }
+    let mut loaded = wanted.read(answers)?;
+    let mut refused = BTreeMap::new();
+    let mut readable = Vec::with_capacity(batch.len());
+    for (at, (command, keys)) in batch.iter().zip(&keys).enumerate() {
+        match keys.iter().find_map(|key| loaded.damaged.get(key)) {
+            None => readable.push(command.clone()),
+            Some(error) => {
+                tracing::error!(command = command.name(), %error, "refused: a damaged row");
+                refused.insert(at, error.clone().refusal()?);
+            }
+        }
+    }
+    let (outcomes, set, now) = state.fold(&readable, &mut loaded.have, tape);
+    let rows = Rows::new(&set, now);
+    let mut steps = rows.steps();
+    steps.push(Step::Commit);
+    if let Err(trouble) = session.fly(&steps).await {
+        state.doubt(&set);
+        session.settle().await;
+        return Err(trouble);
+    }
+    state.committed(&set);
+    let mut outcomes = outcomes.into_iter();
+    let all = (0..batch.len()).map(|at| match refused.remove(&at) {
+        Some(rejection) => Err(rejection),
+        None => outcomes.next().expect("an outcome for each command"),
+    });
+    Ok(all.collect())
+}
+
+/// A batch travels with the traffic that its first command belongs to.
+fn purpose(batch: &[Command]) -> Purpose {
+    Purpose::Write(batch.first().map_or(Traffic::Admin, Command::traffic))
+}

@@ -1,0 +1,91 @@
+//! Executions that workers of this process hold, as last written.
+//!
+//! What is remembered is only ever a guess that the write checks: nothing is answered from it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use ff_core::command::{Command, Traffic};
+use ff_core::execution::{Execution, State};
+use ff_core::fold::{Key, WorkingSet, WriteSet};
+use ff_core::ids::ExecutionId;
+use ff_core::needs;
+
+/// Executions remembered; beyond it all are forgotten, which costs one read each.
+const HELD_MAX: usize = 20_000;
+
+/// Executions that workers of this process hold.
+#[derive(Default)]
+pub struct Held(Mutex<HashMap<ExecutionId, Execution>>);
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Execution>> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
+    /// The rows that a batch needs, as far as they can be guessed: executions remembered, and
+    /// nothing where a creation expects nothing.
+    pub fn recall(&self, batch: &[Command]) -> Option<WorkingSet> {
+        let held = self.lock();
+        let mut have = WorkingSet::default();
+        for command in batch {
+            let creates = command.traffic() == Traffic::Create;
+            for key in needs(command, &have) {
+                match key {
+                    Key::Execution(id) => {
+                        let known = held.get(&id).cloned();
+                        if known.is_none() && !creates {
+                            return None;
+                        }
+                        have.executions.insert(id, known);
+                    }
+                    Key::Idempotency(namespace, key) if creates => {
+                        have.keys.insert((namespace, key), None);
+                    }
+                    Key::Idempotency(..) | Key::Consumer(_) | Key::Unseen(_) => return None,
+                }
+            }
+        }
+        Some(have)
+    }
+
+    /// Remembers what was written and is held now.
+    pub fn learn(&self, set: &WriteSet) {
+        let mut held = self.lock();
+        if held.len() > HELD_MAX {
+            held.clear();
+        }
+        for id in &set.removed {
+            held.remove(id);
+        }
+        for write in &set.executions {
+            match &write.after {
+                Some(x) if matches!(x.state, State::Active(_)) => {
+                    held.insert(x.id, x.clone());
+                }
+                Some(x) => drop(held.remove(&x.id)),
+                None => {}
+            }
+        }
+        for row in set.leases.iter().filter_map(|write| write.after.as_ref()) {
+            if let Some(x) = held.get_mut(&row.execution)
+                && let State::Active(active) = &mut x.state
+            {
+                active.lease = row.lease.clone();
+            }
+        }
+    }
+
+    /// Forgets what a batch would have written.
+    pub fn forget(&self, set: &WriteSet) {
+        let mut held = self.lock();
+        for write in &set.executions {
+            for x in [&write.before, &write.after].into_iter().flatten() {
+                held.remove(&x.id);
+            }
+        }
+        for row in set.leases.iter().flat_map(|write| [&write.before, &write.after]).flatten() {
+            held.remove(&row.execution);
+        }
+    }
+}

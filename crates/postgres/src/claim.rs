@@ -1,0 +1,143 @@
+//! Claiming: what is ready, in order, decided like everything else.
+//!
+//! One flight moves due delays, finds what an earlier try of the same claim was given, and locks
+//! the heads of the queues with their executions, passing over what others hold; the decisions
+//! are made here, and a second flight writes them. No lock is ever waited for.
+
+mod choice;
+pub mod heads;
+mod look;
+
+use std::time::Duration;
+
+use ff_core::backend::StoreError;
+use ff_core::command::{Outcome, Reply};
+use ff_core::decide::claim::Leased;
+use ff_core::fold::Blob;
+use ff_core::{ClaimAsk, Claimed, Claims};
+
+use crate::apply::State;
+use crate::connection::{Purpose, Session, Step, Trouble};
+use crate::load::{blobs_step, read_blob};
+use crate::write::Rows;
+use choice::Choice;
+use look::{Look, Promoted, promotion};
+
+/// Tries of a claim while others are in the way, or after its connection was lost.
+const TRIES: u32 = 3;
+/// Between two tries after the connection was lost.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Moves due delays to their queues, then hands out what is ready.
+pub async fn claim(state: &State, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
+    let mut tries = 0;
+    loop {
+        let trouble = match once(state, asks).await {
+            Ok(claims) => return Ok(claims),
+            Err(trouble) => trouble,
+        };
+        tries += 1;
+        match trouble {
+            Trouble::Guard | Trouble::Busy(_) if tries < TRIES => {}
+            Trouble::Lost(_) if tries < TRIES => tokio::time::sleep(PAUSE).await,
+            trouble => return Err(trouble.into_error()),
+        }
+    }
+}
+
+async fn once(state: &State, asks: &[ClaimAsk]) -> Result<Claims, Trouble> {
+    let mut session = state.connections.get(Purpose::Claim).await?;
+    let done = if asks.is_empty() {
+        promote(state, &mut session).await
+    } else {
+        Box::pin(serve(state, &mut session, asks)).await
+    };
+    // A claim that failed leaves nothing behind.
+    session.settle().await;
+    done
+}
+
+/// Only moves due delays.
+async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Trouble> {
+    let now = state.clock.now();
+    let answers = session.alone(promotion(now)).await?;
+    let promoted = Promoted::read(&answers)?;
+    state.heads.lower_to(promoted.moved.iter().copied());
+    let next_due = promoted.next(session, now).await?;
+    Ok(Claims { given: Vec::new(), next_due, now })
+}
+
+async fn serve(
+    state: &State,
+    session: &mut Session<'_>,
+    asks: &[ClaimAsk],
+) -> Result<Claims, Trouble> {
+    let now = state.clock.now();
+    let mut look = Look::new(asks, now, state.heads.begin());
+    look.first(state, session).await?;
+    let next_due = look.promoted.next(session, now).await?;
+    let mut choice = Choice::make(state, asks, &look);
+    while let Some(wider) = look.widen(&choice) {
+        look.again(state, session, wider).await?;
+        choice = Choice::make(state, asks, &look);
+    }
+    if choice.is_empty()
+        && let Err(wait) = look.from_the_beginning(state, session).await?
+    {
+        session.fly(&[Step::Commit]).await?;
+        state.heads.lower_to(look.promoted.moved.iter().copied());
+        let soon = now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
+        return Ok(Claims { given: asks.iter().map(|_| Vec::new()).collect(), next_due, now });
+    }
+    if choice.is_empty() {
+        choice = Choice::make(state, asks, &look);
+    }
+    let given = grant(state, session, choice, &look).await?;
+    Ok(Claims { given, next_due, now })
+}
+
+/// Writes what was chosen, and fetches the inputs that did not come with it.
+async fn grant(
+    state: &State,
+    session: &mut Session<'_>,
+    choice: Choice,
+    look: &Look<'_>,
+) -> Result<Vec<Vec<Claimed>>, Trouble> {
+    let Choice { set, leased, absent, mut inputs, decided_at, .. } = choice;
+    let rows = Rows::new(&set, decided_at);
+    let mut steps = rows.steps();
+    let writes = steps.len();
+    if !absent.is_empty() {
+        steps.push(blobs_step(&absent));
+    }
+    steps.push(Step::Commit);
+    let answers = match session.fly(&steps).await {
+        Ok(answers) => answers,
+        Err(trouble) => {
+            state.doubt(&set);
+            return Err(trouble);
+        }
+    };
+    state.heads.lower_to(look.promoted.moved.iter().copied());
+    state.heads.raise(look.floors_after(&leased));
+    state.committed(&set);
+    for row in answers.get(writes).into_iter().flatten() {
+        let blob = read_blob(row)?;
+        inputs.insert(blob.at.execution(), blob);
+    }
+    let mut claimed = |leased: Leased| {
+        let input: Option<Blob> = inputs.remove(&leased.execution.id);
+        Claimed { leased, input }
+    };
+    Ok(leased.into_iter().map(|given| given.into_iter().map(&mut claimed).collect()).collect())
+}
+
+/// The answers to claims, all of which were accepted.
+fn leases(outcomes: Vec<Outcome>) -> Vec<Leased> {
+    let leased = |outcome| match outcome {
+        Ok(Reply::Claim(leased)) => leased,
+        other => unreachable!("a claim was accepted, not {other:?}"),
+    };
+    outcomes.into_iter().map(leased).collect()
+}

@@ -1,0 +1,100 @@
+//! Where queues begin: a place before which nothing is left.
+//!
+//! Claimed places leave dead entries at the head of the index until vacuum removes them, which an
+//! open transaction anywhere can keep from happening. Starting where the last claim ended passes
+//! them over. The place is a hint of this process: what another process files before it is found
+//! by looking from the very beginning, which is done before a claim comes back empty and about
+//! once a second, and never takes more than a small part of the time.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ff_core::index::{QueueId, Ready};
+
+/// Between two looks from the beginning while there is enough to do.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A look from the beginning that took `t` is not repeated before `t` times this has passed.
+const COST_FACTOR: u32 = 20;
+/// A look that takes no longer than this may always be repeated.
+const CHEAP: Duration = Duration::from_millis(5);
+
+/// Where the queues begin.
+#[derive(Default)]
+pub struct Heads(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    floors: BTreeMap<QueueId, Floor>,
+    /// The lowest places filed since the claim under way began.
+    lowered: BTreeMap<QueueId, Floor>,
+    /// When the last look from the beginning ended, and how long it took.
+    looked: Option<(Instant, Duration)>,
+}
+
+/// A place in a queue: rank and turn.
+pub type Floor = (i32, i64);
+
+impl Heads {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
+    /// A claim begins: the places to start from; none if it should look from the beginning.
+    pub fn begin(&self) -> BTreeMap<QueueId, Floor> {
+        let mut inner = self.lock();
+        inner.lowered.clear();
+        let due = inner.looked.is_none_or(|(ended, took)| {
+            ended.elapsed() >= PERIOD.max(took.saturating_mul(COST_FACTOR))
+        });
+        if due { BTreeMap::new() } else { inner.floors.clone() }
+    }
+
+    /// Whether a claim that found nothing may look again from the beginning: now, or in how long.
+    pub fn again(&self) -> Result<(), Duration> {
+        let inner = self.lock();
+        let Some((ended, took)) = inner.looked else { return Ok(()) };
+        let left = took.saturating_mul(COST_FACTOR).saturating_sub(ended.elapsed());
+        if took <= CHEAP || left.is_zero() { Ok(()) } else { Err(left) }
+    }
+
+    /// A look from the beginning took so long.
+    pub fn looked(&self, took: Duration) {
+        self.lock().looked = Some((Instant::now(), took));
+    }
+
+    /// Before `places` nothing is left in their queues, except what was filed meanwhile.
+    pub fn raise(&self, places: BTreeMap<QueueId, Floor>) {
+        let mut inner = self.lock();
+        for (queue, floor) in places {
+            let lowered = inner.lowered.get(&queue).copied();
+            inner.floors.insert(queue, lowered.map_or(floor, |lowered| lowered.min(floor)));
+        }
+    }
+
+    /// Places were filed.
+    pub fn lower(&self, places: impl Iterator<Item = Ready>) {
+        let mut inner = self.lock();
+        for ready in places {
+            inner.lower(ready.queue, (ready.rank, ready.turn.0));
+        }
+    }
+
+    /// Places were filed by promotion.
+    pub fn lower_to(&self, places: impl Iterator<Item = (QueueId, Floor)>) {
+        let mut inner = self.lock();
+        for (queue, floor) in places {
+            inner.lower(queue, floor);
+        }
+    }
+}
+
+impl Inner {
+    fn lower(&mut self, queue: QueueId, floor: Floor) {
+        if let Some(known) = self.floors.get_mut(&queue) {
+            *known = floor.min(*known);
+        }
+        let lowest = self.lowered.entry(queue).or_insert(floor);
+        *lowest = floor.min(*lowest);
+    }
+}

@@ -1,0 +1,318 @@
+//! What a claim finds: due delays, work it was given before, and the heads of the queues.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ff_core::ClaimAsk;
+use ff_core::backend::StoreError;
+use ff_core::decide::claim::Leased;
+use ff_core::execution::Execution;
+use ff_core::fold::Key;
+use ff_core::ids::ExecutionId;
+use ff_core::index::{QueueId, TimerKind};
+use ff_core::limits::PROMOTE_BATCH_MAX;
+use ff_core::row::{corrupt, number};
+use ff_core::text::Encoding;
+use ff_core::time::Millis;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::choice::Choice;
+use super::heads::Floor;
+use crate::apply::State;
+use crate::codec::{Params, Reader, read_encoding, read_row};
+use crate::connection::{Session, Step, Trouble};
+use crate::load::Wanted;
+use crate::statements::{lease, ready, timer};
+
+/// Places of each queue that a claim looks at beyond what it asks for, because some may be held
+/// by others; and how many when it finds nothing.
+const SPARE: [usize; 2] = [64, 2_000];
+/// Places that a claim may pass over because their executions cannot be had.
+const PASSED_MAX: usize = 1_000;
+/// Bytes of an input that come with its execution; larger ones are fetched once it is granted.
+const INLINE_BYTES: i32 = 8_192;
+
+/// The statement that moves due delays.
+pub fn promotion(now: Millis) -> Step<'static> {
+    let params = Params::new().number(now.0).number(i64::from(PROMOTE_BATCH_MAX));
+    Step::Run(ready::promote, params)
+}
+
+/// Delays that were moved.
+#[derive(Default)]
+pub struct Promoted {
+    /// Where to.
+    pub moved: Vec<(QueueId, Floor)>,
+    next: Option<Millis>,
+}
+
+impl Promoted {
+    /// Reads what `ready/promote.sql` selects.
+    pub fn read(answers: &[Vec<Row>]) -> Result<Self, StoreError> {
+        let row = answers.first().and_then(|rows| rows.first());
+        let row = row.ok_or_else(|| corrupt("ff_timer", "nothing", "one row is expected"))?;
+        let mut r = Reader::new(row);
+        let next = r.take::<Option<i64>>("next_ms")?.map(Millis);
+        let queues: Vec<i64> = r.take("queues")?;
+        let ranks: Vec<i32> = r.take("ranks")?;
+        let turns: Vec<i64> = r.take("turns")?;
+        let floors = ranks.into_iter().zip(turns);
+        Ok(Self { moved: queues.into_iter().map(QueueId).zip(floors).collect(), next })
+    }
+
+    /// When the next delay is over: at once, if there were more than one batch of them.
+    pub async fn next(
+        &self,
+        session: &mut Session<'_>,
+        now: Millis,
+    ) -> Result<Option<Millis>, Trouble> {
+        if self.moved.len() < usize::try_from(PROMOTE_BATCH_MAX).unwrap_or(usize::MAX) {
+            return Ok(self.next);
+        }
+        tracing::debug!(%now, "more delays are over than one batch moves");
+        let params = Params::new().text(Some(TimerKind::Delay.as_str())).number(i64::MIN);
+        let rows = session.fly(&[Step::Run(timer::next, params)]).await?;
+        let least = rows.first().and_then(|rows| rows.first());
+        let least = least.map(|row| Reader::new(row).take::<Option<i64>>("min")).transpose()?;
+        Ok(least.flatten().map(Millis))
+    }
+}
+
+/// A place in a queue with its execution.
+pub struct Place {
+    /// The queue.
+    pub queue: QueueId,
+    /// Where in it.
+    pub floor: Floor,
+    /// Which.
+    pub id: ExecutionId,
+    /// The execution, unless it cannot be read.
+    pub execution: Result<Execution, StoreError>,
+    /// How its input is encoded.
+    pub encoding: Option<Encoding>,
+    /// Bytes of its input, if it has one.
+    pub size: Option<usize>,
+    /// The input, if it is small.
+    pub bytes: Option<Bytes>,
+}
+
+/// What a claim looks at.
+pub struct Look<'a> {
+    asks: &'a [ClaimAsk],
+    now: Millis,
+    floors: BTreeMap<QueueId, Floor>,
+    /// Asks for the same lanes with the same capabilities look together.
+    groups: Vec<&'a ClaimAsk>,
+    extra: usize,
+    spare: usize,
+    /// Delays moved.
+    pub promoted: Promoted,
+    /// What earlier tries of the claims were given.
+    pub held: BTreeMap<Uuid, Vec<ExecutionId>>,
+    /// The executions of those.
+    pub known: BTreeMap<ExecutionId, Execution>,
+    heads: Vec<Vec<Place>>,
+}
+
+impl<'a> Look<'a> {
+    /// Looks from `floors` on.
+    pub fn new(asks: &'a [ClaimAsk], now: Millis, floors: BTreeMap<QueueId, Floor>) -> Self {
+        let mut groups: Vec<&ClaimAsk> = Vec::new();
+        for ask in asks {
+            if !groups.iter().any(|group| same(group, ask)) {
+                groups.push(ask);
+            }
+        }
+        Self {
+            asks,
+            now,
+            floors,
+            groups,
+            extra: 0,
+            spare: SPARE[0],
+            promoted: Promoted::default(),
+            held: BTreeMap::new(),
+            known: BTreeMap::new(),
+            heads: Vec::new(),
+        }
+    }
+
+    /// The places found for an ask.
+    pub fn places(&self, ask: &ClaimAsk) -> &[Place] {
+        let at = self.groups.iter().position(|group| same(group, ask));
+        at.and_then(|at| self.heads.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    fn limit(&self) -> usize {
+        let max = |ask: &ClaimAsk| usize::try_from(ask.max).unwrap_or(usize::MAX);
+        self.asks.iter().map(max).sum::<usize>() + self.extra
+    }
+
+    /// The first flight, and whatever it shows to be needed besides.
+    pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        let ids = self.asks.iter().map(|ask| ask.claim_id);
+        let params = Params::new().all(ids, Type::UUID_ARRAY).number(self.now.0);
+        let mut steps = vec![Step::Begin, promotion(self.now), Step::Run(lease::by_claim, params)];
+        steps.extend(self.head_steps());
+        let mut answers = session.fly(&steps).await?;
+        drop(steps);
+        let heads = answers.split_off(2);
+        self.read_heads(state, heads, begun)?;
+        self.promoted = Promoted::read(&answers)?;
+        for row in &answers[1] {
+            let mut r = Reader::new(row);
+            let claim: Uuid = r.take("claim_id")?;
+            self.held.entry(claim).or_default().push(r.id()?);
+        }
+        self.load_held(session).await?;
+        // A delay that was moved to before where we looked is next in line.
+        let mut before = false;
+        for (queue, floor) in &self.promoted.moved {
+            if let Some(known) = self.floors.get_mut(queue).filter(|known| *floor < **known) {
+                *known = *floor;
+                before = true;
+            }
+        }
+        if before { self.look(state, session).await } else { Ok(()) }
+    }
+
+    async fn load_held(&mut self, session: &mut Session<'_>) -> Result<(), Trouble> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let keys = self.held.values().flatten().map(|id| Key::Execution(*id));
+        let wanted = Wanted::new(keys);
+        let answers = session.fly(&wanted.load()).await?;
+        let loaded = wanted.read(answers)?;
+        let known = loaded.have.executions.into_iter();
+        self.known = known.filter_map(|(id, x)| Some((id, x?))).collect();
+        Ok(())
+    }
+
+    /// How much more to look at because of what was passed over; nothing when that is enough.
+    pub fn widen(&self, choice: &Choice) -> Option<usize> {
+        let all = self.heads.iter().any(|places| places.len() >= self.limit());
+        let wider = choice.passed() * 2;
+        let needed = all && choice.is_short() && wider > self.extra && self.extra < PASSED_MAX;
+        needed.then_some(wider)
+    }
+
+    /// Looks again, at more.
+    pub async fn again(
+        &mut self,
+        state: &State,
+        session: &mut Session<'_>,
+        extra: usize,
+    ) -> Result<(), Trouble> {
+        self.extra = extra;
+        self.look(state, session).await
+    }
+
+    /// Nothing was found: looks again from the beginning and past what others may hold, if that
+    /// is cheap or was not done lately; else says how long to wait.
+    pub async fn from_the_beginning(
+        &mut self,
+        state: &State,
+        session: &mut Session<'_>,
+    ) -> Result<Result<(), Duration>, Trouble> {
+        if let Err(wait) = state.heads.again() {
+            return Ok(Err(wait));
+        }
+        self.floors.clear();
+        self.spare = SPARE[1];
+        self.look(state, session).await?;
+        Ok(Ok(()))
+    }
+
+    async fn look(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        let answers = session.fly(&self.head_steps()).await?;
+        self.read_heads(state, answers, begun)?;
+        Ok(())
+    }
+
+    fn head_steps(&self) -> Vec<Step<'a>> {
+        let (queues, floors): (Vec<i64>, Vec<Floor>) =
+            self.floors.iter().map(|(queue, floor)| (queue.0, *floor)).unzip();
+        let limit = self.limit();
+        let step = |ask: &&'a ClaimAsk| {
+            let params = Params::new()
+                .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
+                .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY)
+                .all(queues.iter().copied(), Type::INT8_ARRAY)
+                .all(floors.iter().map(|(rank, _)| *rank), Type::INT4_ARRAY)
+                .all(floors.iter().map(|(_, turn)| *turn), Type::INT8_ARRAY)
+                .count(limit + self.spare)
+                .count(limit)
+                .one(INLINE_BYTES, Type::INT4);
+            Step::Run(ready::head, params)
+        };
+        self.groups.iter().map(step).collect()
+    }
+
+    fn read_heads(
+        &mut self,
+        state: &State,
+        answers: Vec<Vec<Row>>,
+        begun: Instant,
+    ) -> Result<(), StoreError> {
+        if self.floors.is_empty() {
+            state.heads.looked(begun.elapsed());
+        }
+        let read = |rows: Vec<Row>| rows.iter().map(read_place).collect::<Result<_, _>>();
+        self.heads = answers.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Where the queues begin once `leased` is gone from them: at the first place that was left,
+    /// or where the last one was taken.
+    pub fn floors_after(&self, leased: &[Vec<Leased>]) -> BTreeMap<QueueId, Floor> {
+        let gone: BTreeSet<_> = leased.iter().flatten().map(|one| one.execution.id).collect();
+        let mut floors = BTreeMap::new();
+        let mut done = BTreeSet::new();
+        for place in self.heads.iter().flatten() {
+            if done.contains(&place.queue) {
+                continue;
+            }
+            if !gone.contains(&place.id) {
+                done.insert(place.queue);
+            }
+            floors.insert(place.queue, place.floor);
+        }
+        floors
+    }
+}
+
+fn same(a: &ClaimAsk, b: &ClaimAsk) -> bool {
+    a.lanes == b.lanes && a.capabilities == b.capabilities
+}
+
+fn read_place(row: &Row) -> Result<Place, StoreError> {
+    let mut r = Reader::new(row);
+    let queue = QueueId(r.take("queue")?);
+    let floor = (r.take("rank")?, r.take("turn_ms")?);
+    let mut ahead = r.clone();
+    let id = ahead.id()?;
+    let columns = read_row(&mut r);
+    let rest = |r: &mut Reader<'_>| -> Result<_, StoreError> {
+        let encoding = read_encoding(r)?;
+        let size = r.take::<Option<i32>>("size")?;
+        let size = size.map(|size| number("size", i64::from(size))).transpose()?;
+        let bytes = r.take::<Option<&[u8]>>("bytes")?.map(Bytes::copy_from_slice);
+        Ok((encoding, size, bytes))
+    };
+    let read = columns.and_then(|columns| Ok((columns.read(None)?, rest(&mut r)?)));
+    Ok(match read {
+        Ok((execution, (encoding, size, bytes))) => {
+            Place { queue, floor, id, execution: Ok(execution), encoding, size, bytes }
+        }
+        Err(error) => {
+            let (encoding, size, bytes) = (None, None, None);
+            Place { queue, floor, id, execution: Err(error), encoding, size, bytes }
+        }
+    })
+}

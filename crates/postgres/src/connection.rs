@@ -1,0 +1,231 @@
+//! Connections: one small pool per kind of traffic, so that renewals never wait behind payloads,
+//! and flights, in which several statements travel together.
+//!
+//! What must stay true: a connection goes back to its pool only with no transaction open on it;
+//! nothing holds a lock while it awaits anything but the next flight.
+
+mod address;
+pub mod clock;
+pub mod listener;
+mod tls;
+mod trouble;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
+use ff_core::backend::StoreError;
+use ff_core::command::Traffic;
+use futures_util::future::join_all;
+use tokio_postgres::{Error, Row};
+
+use crate::codec::Params;
+pub use address::Address;
+pub use trouble::Trouble;
+
+/// How long opening a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Connections of one kind of traffic: as many as it has batches under way.
+const WRITERS: usize = 2;
+/// Connections that read.
+const READERS: usize = 3;
+
+/// The connections of a store. They are opened when they are first needed.
+pub struct Connections {
+    /// Where they lead.
+    pub address: Address,
+    renew: Pool,
+    finish: Pool,
+    create: Pool,
+    admin: Pool,
+    claim: Pool,
+    read: Pool,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Commands of some kind.
+    Write(Traffic),
+    /// Claims.
+    Claim,
+    /// Anything that changes nothing.
+    Read,
+}
+
+impl Connections {
+    /// Connections to `address`; none is open yet.
+    pub fn new(address: Address) -> Result<Self, StoreError> {
+        let pool = |purpose: Purpose, size: usize| {
+            let config = address.config(purpose);
+            let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            let manager = Manager::from_config(config, address.tls.clone(), manager);
+            let patience = Timeouts { create: Some(CONNECT), ..Timeouts::default() };
+            let pool = Pool::builder(manager).max_size(size).timeouts(patience);
+            let pool = pool.runtime(Runtime::Tokio1).build();
+            pool.map_err(|error| StoreError::Transport { cause: error.to_string() })
+        };
+        let writers = |traffic| pool(Purpose::Write(traffic), WRITERS);
+        Ok(Self {
+            renew: writers(Traffic::Renew)?,
+            finish: writers(Traffic::Finish)?,
+            create: writers(Traffic::Create)?,
+            admin: writers(Traffic::Admin)?,
+            claim: pool(Purpose::Claim, 1)?,
+            read: pool(Purpose::Read, READERS)?,
+            address,
+        })
+    }
+
+    /// A connection of the right kind, waiting for one when all are busy.
+    pub async fn get(&self, purpose: Purpose) -> Result<Session<'_>, Trouble> {
+        let pool = match purpose {
+            Purpose::Write(Traffic::Renew) => &self.renew,
+            Purpose::Write(Traffic::Finish) => &self.finish,
+            Purpose::Write(Traffic::Create) => &self.create,
+            Purpose::Write(Traffic::Admin) => &self.admin,
+            Purpose::Claim => &self.claim,
+            Purpose::Read => &self.read,
+        };
+        let client = pool.get().await.map_err(Trouble::unreachable)?;
+        let begin = self.address.begin(purpose);
+        Ok(Session { client: Some(client), begin, pooled: self.address.pooled, open: false })
+    }
+
+    /// Runs one statement that changes nothing.
+    pub async fn read(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut rows = self.read_all(vec![Step::Run(sql, params)]).await?;
+        Ok(rows.pop().expect("one answer for one statement"))
+    }
+
+    /// Runs statements that change nothing, in one flight; tries once more on a connection that
+    /// turns out to be dead.
+    pub async fn read_all(&self, steps: Vec<Step<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let mut tries = 0;
+        loop {
+            let flown = match self.get(Purpose::Read).await {
+                Ok(mut session) => session.look(&steps).await,
+                Err(trouble) => Err(trouble),
+            };
+            tries += 1;
+            match flown {
+                Ok(rows) => return Ok(rows),
+                Err(Trouble::Lost(_)) if tries < 2 => {}
+                Err(trouble) => return Err(trouble.into_error()),
+            }
+        }
+    }
+}
+
+/// One step of a flight.
+pub enum Step<'a> {
+    /// Begins the transaction.
+    Begin,
+    /// A statement.
+    Run(&'static str, Params<'a>),
+    /// Ends it; undoes it when a step before it failed.
+    Commit,
+}
+
+/// A connection while somebody uses it.
+pub struct Session<'c> {
+    client: Option<Object>,
+    begin: &'c str,
+    pooled: bool,
+    open: bool,
+}
+
+type Flying<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
+
+impl Session<'_> {
+    /// Sends the steps together and waits for all answers: one list of rows for each statement.
+    ///
+    /// The first failure is the answer; the server has then skipped what followed it.
+    pub async fn fly(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
+        let client = self.client.as_ref().expect("a session has its client until it is dropped");
+        let mut prepared = Vec::with_capacity(steps.len());
+        for step in steps {
+            prepared.push(match step {
+                Step::Run(sql, _) if !self.pooled => {
+                    Some(client.prepare_cached(sql).await.map_err(Trouble::from)?)
+                }
+                Step::Run(..) | Step::Begin | Step::Commit => None,
+            });
+        }
+        self.open |= steps.iter().any(|step| matches!(step, Step::Begin));
+        let values: Vec<_> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Run(_, params) => (params.values(), params.typed()),
+                Step::Begin | Step::Commit => (Vec::new(), Vec::new()),
+            })
+            .collect();
+        let flights = steps.iter().zip(&prepared).zip(&values).map(
+            |((step, prepared), (values, typed))| -> Flying<'_> {
+                match (step, prepared) {
+                    (Step::Run(..), Some(statement)) => Box::pin(client.query(statement, values)),
+                    (Step::Run(sql, _), None) => Box::pin(client.query_typed(sql, typed)),
+                    (Step::Begin, _) => Box::pin(plain(client, self.begin)),
+                    (Step::Commit, _) => Box::pin(plain(client, "commit")),
+                }
+            },
+        );
+        let landed = join_all(flights).await;
+        let mut rows = Vec::with_capacity(landed.len());
+        for (step, answer) in steps.iter().zip(landed) {
+            let answer = answer.map_err(Trouble::from)?;
+            match step {
+                Step::Run(..) => rows.push(answer),
+                Step::Begin => {}
+                Step::Commit => self.open = false,
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Runs one statement in a transaction of its own.
+    pub async fn alone(&mut self, step: Step<'_>) -> Result<Vec<Vec<Row>>, Trouble> {
+        if self.pooled {
+            return self.fly(&[Step::Begin, step, Step::Commit]).await;
+        }
+        self.fly(&[step]).await
+    }
+
+    /// Sends statements that change nothing; where connections are shared, in a transaction, so
+    /// that they all reach the same server with our settings.
+    async fn look(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
+        if !self.pooled {
+            return self.fly(steps).await;
+        }
+        self.fly(&[Step::Begin]).await?;
+        let rows = self.fly(steps).await;
+        self.settle().await;
+        rows
+    }
+
+    /// Ends whatever is open, keeping nothing of it.
+    pub async fn settle(&mut self) {
+        let Some(client) = self.client.as_ref().filter(|_| self.open) else { return };
+        if client.batch_execute("rollback").await.is_ok() {
+            self.open = false;
+        }
+    }
+}
+
+async fn plain(client: &Object, sql: &str) -> Result<Vec<Row>, Error> {
+    client.batch_execute(sql).await.map(|()| Vec::new())
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // Whoever used it went away in the middle of a transaction: closing undoes it.
+        if let Some(client) = self.client.take_if(|_| self.open) {
+            drop(Object::take(client));
+        }
+    }
+}

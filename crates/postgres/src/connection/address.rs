@@ -1,0 +1,185 @@
+//! Where a database is, and how sessions on it are set up.
+//!
+//! A URL is what libpq takes, plus `schema=` (where our tables are, `public` unless told) and
+//! `pooled=true` (a pooler in transaction mode stands in between: nothing is prepared, settings
+//! are made in each transaction, and waiting looks again instead of listening).
+
+use ff_core::backend::StoreError;
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{Purpose, tls};
+
+/// What every session is set to.
+const EVERY: &[(&str, &str)] = &[
+    // Plans that fit any parameters, made once: the EXPLAIN tests look at the same ones.
+    ("plan_cache_mode", "force_generic_plan"),
+    ("jit", "off"),
+    ("lock_timeout", "5s"),
+    ("idle_in_transaction_session_timeout", "30s"),
+];
+/// What sessions that write are set to. Rows come sorted by key; a nested loop keeps that order,
+/// so that two batches never lock rows in opposite orders, and it is what suits short lists of
+/// keys anyway.
+const WRITING: &[(&str, &str)] =
+    &[("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_seqscan", "off")];
+
+/// Where a database is.
+#[derive(Clone)]
+pub struct Address {
+    config: Config,
+    /// The schema of our tables.
+    pub schema: String,
+    /// Whether a pooler in transaction mode stands in between.
+    pub pooled: bool,
+    /// How to encrypt.
+    pub tls: MakeRustlsConnect,
+    begin_read: String,
+    begin_write: String,
+}
+
+impl Address {
+    /// Reads a URL.
+    pub fn parse(url: &str, schema: Option<&str>) -> Result<Self, StoreError> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut own = Own::default();
+        let mut kept = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decoded = percent_decode_str(value).decode_utf8();
+            let decoded = decoded.map_err(|why| malformed(&format!("{name}: {why}")))?;
+            if !own.take(name, &decoded)? {
+                kept.push(pair);
+            }
+        }
+        let url =
+            if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
+        let mut config: Config = url.parse().map_err(|why| malformed(&format!("{why}")))?;
+        if config.get_user().is_none() {
+            return Err(malformed("it names no user; use postgres://user@host/database"));
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("flowfabric");
+        }
+        config.ssl_mode(own.mode);
+        config.connect_timeout(super::CONNECT);
+        config.keepalives_idle(std::time::Duration::from_secs(30));
+        config.tcp_user_timeout(std::time::Duration::from_secs(30));
+        let schema =
+            schema.map(str::to_owned).or(own.schema).unwrap_or_else(|| "public".to_owned());
+        if schema.is_empty() || schema.contains('\0') || schema.len() > 63 {
+            return Err(malformed("a schema name has 1 to 63 bytes"));
+        }
+        let tls = tls::connector(own.verify, own.roots.as_deref())?;
+        let (begin_read, begin_write) = if own.pooled {
+            (set_local(&schema, Purpose::Read), set_local(&schema, Purpose::Claim))
+        } else {
+            ("begin".to_owned(), "begin".to_owned())
+        };
+        Ok(Self { config, schema, pooled: own.pooled, tls, begin_read, begin_write })
+    }
+
+    /// How to connect for some purpose.
+    pub fn config(&self, purpose: Purpose) -> Config {
+        let mut config = self.config.clone();
+        if !self.pooled {
+            let own: String = settings(&self.schema, purpose)
+                .into_iter()
+                .map(|(name, value)| {
+                    let value = value.replace('\\', "\\\\").replace(' ', "\\ ");
+                    format!(" -c {name}={value}")
+                })
+                .collect();
+            let given = config.get_options().unwrap_or("").to_owned();
+            config.options(&format!("{given}{own}"));
+        }
+        config
+    }
+
+    /// What begins a transaction.
+    pub fn begin(&self, purpose: Purpose) -> &str {
+        match purpose {
+            Purpose::Read => &self.begin_read,
+            Purpose::Write(_) | Purpose::Claim => &self.begin_write,
+        }
+    }
+
+    /// The schema as an identifier.
+    pub fn quoted_schema(&self) -> String {
+        quoted(&self.schema)
+    }
+}
+
+/// What of a URL is ours to interpret.
+struct Own {
+    schema: Option<String>,
+    pooled: bool,
+    mode: SslMode,
+    verify: bool,
+    roots: Option<String>,
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self { schema: None, pooled: false, mode: SslMode::Prefer, verify: false, roots: None }
+    }
+}
+
+impl Own {
+    /// Takes a parameter; whether it is ours.
+    fn take(&mut self, name: &str, value: &str) -> Result<bool, StoreError> {
+        match name {
+            "schema" => self.schema = Some(value.to_owned()),
+            "sslrootcert" => self.roots = Some(value.to_owned()),
+            "pooled" => {
+                self.pooled = match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err(malformed("pooled is neither true nor false")),
+                }
+            }
+            "sslmode" => {
+                (self.mode, self.verify) = match value {
+                    "disable" => (SslMode::Disable, false),
+                    "prefer" => (SslMode::Prefer, false),
+                    "require" => (SslMode::Require, false),
+                    "verify-full" => (SslMode::Require, true),
+                    _ => {
+                        let why = "sslmode is one of disable, prefer, require and verify-full";
+                        return Err(malformed(why));
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn malformed(why: &str) -> StoreError {
+    StoreError::Transport { cause: format!("the URL of the database is malformed: {why}") }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
+    let writing: &[_] = match purpose {
+        Purpose::Read => &[],
+        Purpose::Write(_) | Purpose::Claim => WRITING,
+    };
+    let fixed = EVERY.iter().chain(writing).map(|(name, value)| (*name, (*value).to_owned()));
+    std::iter::once(("search_path", quoted(schema))).chain(fixed).collect()
+}
+
+fn set_local(schema: &str, purpose: Purpose) -> String {
+    let mut sql = "begin".to_owned();
+    for (name, value) in settings(schema, purpose) {
+        let value = if name == "search_path" { value } else { format!("'{value}'") };
+        sql.push_str(&format!("; set local {name} = {value}"));
+    }
+    sql
+}

@@ -1,0 +1,206 @@
+//! Wake-ups between processes: coalesced, sent only while somebody idles, and never relied upon.
+//!
+//! One connection listens. A process that idles holds a shared advisory lock on it; whoever has
+//! committed something checks that lock with the one statement that also notifies, at most once
+//! in [`PAUSE`]. A process that begins to idle looks again after it took the lock, so nothing
+//! falls between. While the connection is down, waiters look for themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ff_core::backend::Interest;
+use futures_util::StreamExt;
+use futures_util::stream::poll_fn;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio_postgres::{AsyncMessage, Client, Error};
+
+use super::{Address, Purpose};
+use crate::statements::wake;
+
+/// Between two wake-ups of one process.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a process counts as idle after its last waiter went.
+const LINGER: Duration = Duration::from_secs(2);
+/// Between two tries to connect.
+const RECONNECT: Duration = Duration::from_millis(500);
+
+/// Counts what was committed, here and elsewhere, for those who wait.
+pub struct Signals {
+    work: watch::Sender<u64>,
+    events: watch::Sender<u64>,
+    /// Whether others have yet to be told of work, and of events.
+    untold: [AtomicBool; 2],
+    /// Something is to be told, or somebody began to wait.
+    stir: Notify,
+    waiters: AtomicUsize,
+    /// Whether other processes can reach us.
+    listening: AtomicBool,
+}
+
+impl Signals {
+    /// Nothing has happened yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            work: watch::Sender::new(0),
+            events: watch::Sender::new(0),
+            untold: [AtomicBool::new(false), AtomicBool::new(false)],
+            stir: Notify::new(),
+            waiters: AtomicUsize::new(0),
+            listening: AtomicBool::new(false),
+        })
+    }
+
+    /// Counts changes that concern `interest`.
+    pub fn of(&self, interest: Interest) -> &watch::Sender<u64> {
+        match interest {
+            Interest::Work => &self.work,
+            Interest::Events => &self.events,
+        }
+    }
+
+    /// Something was committed here: wakes who waits here, and soon who waits elsewhere.
+    pub fn committed(&self, work: bool, events: bool) {
+        for (happened, interest) in [(work, Interest::Work), (events, Interest::Events)] {
+            if happened {
+                self.bump(interest);
+                self.untold[usize::from(interest == Interest::Events)]
+                    .store(true, Ordering::SeqCst);
+            }
+        }
+        if work || events {
+            self.stir.notify_one();
+        }
+    }
+
+    fn bump(&self, interest: Interest) {
+        self.of(interest).send_modify(|generation| *generation += 1);
+    }
+
+    /// Waits until the count of `interest` is not `seen`; no longer than `poll` while other
+    /// processes cannot reach us.
+    pub async fn wait(&self, interest: Interest, seen: u64, poll: Duration) {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        self.stir.notify_one();
+        let _waiting = Waiting(self);
+        let mut signal = self.of(interest).subscribe();
+        let changed = signal.wait_for(|generation| *generation != seen);
+        if self.listening.load(Ordering::SeqCst) {
+            // The sender lives as long as we do, so waiting cannot fail.
+            let _ = changed.await;
+        } else {
+            let _ = tokio::time::timeout(poll, changed).await;
+        }
+    }
+}
+
+struct Waiting<'s>(&'s Signals);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What processes that share a schema have in common: a channel and a lock.
+#[derive(Clone)]
+struct Meeting {
+    channel: String,
+    lock: i64,
+}
+
+impl Meeting {
+    fn of(schema: &str) -> Self {
+        // FNV-1a: every process computes the same number, and a clash costs only a wake-up.
+        let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self { channel: format!("ff_{hash:016x}"), lock: hash.cast_signed() }
+    }
+}
+
+/// Starts listening and telling, until `tasks` is dropped.
+pub fn start(address: Address, signals: Arc<Signals>, tasks: &mut JoinSet<()>) {
+    tasks.spawn(async move {
+        let meeting = Meeting::of(&address.schema);
+        loop {
+            if let Err(error) = Box::pin(session(&address, &signals, &meeting)).await {
+                tracing::warn!(%error, "lost the connection that listens; waiting looks again");
+            }
+            signals.listening.store(false, Ordering::SeqCst);
+            wake_all(&signals);
+            tokio::time::sleep(RECONNECT).await;
+        }
+    });
+}
+
+/// Something may have happened that we did not hear of.
+fn wake_all(signals: &Signals) {
+    signals.bump(Interest::Work);
+    signals.bump(Interest::Events);
+}
+
+/// Listens and tells on one connection, until it breaks.
+async fn session(address: &Address, signals: &Signals, meeting: &Meeting) -> Result<(), Error> {
+    let config = address.config(Purpose::Read);
+    let (client, mut connection) = config.connect(address.tls.clone()).await?;
+    let mut messages = poll_fn(move |cx| connection.poll_message(cx));
+    let hear = async {
+        while let Some(message) = messages.next().await {
+            if let AsyncMessage::Notification(note) = message? {
+                if note.payload().contains('w') {
+                    signals.bump(Interest::Work);
+                }
+                if note.payload().contains('e') {
+                    signals.bump(Interest::Events);
+                }
+            }
+        }
+        Ok(())
+    };
+    let speak = async {
+        client.batch_execute(&format!("listen {}", meeting.channel)).await?;
+        speak(&client, signals, meeting).await
+    };
+    tokio::select! {
+        done = hear => done,
+        done = speak => done,
+    }
+}
+
+/// Tells others of what was committed here, and that we idle when we do.
+async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<(), Error> {
+    let arm = client.prepare(wake::arm).await?;
+    let disarm = client.prepare(wake::disarm).await?;
+    let tell = client.prepare(wake::tell).await?;
+    let mut armed = false;
+    loop {
+        let idle = signals.waiters.load(Ordering::SeqCst) > 0;
+        if idle && !armed {
+            client.query(&arm, &[&meeting.lock]).await?;
+            armed = true;
+            signals.listening.store(true, Ordering::SeqCst);
+            // Whatever came before the lock was told to nobody: look again.
+            wake_all(signals);
+        }
+        let take = |at: usize| signals.untold[at].swap(false, Ordering::SeqCst);
+        let note = match (take(0), take(1)) {
+            (true, true) => Some("we"),
+            (true, false) => Some("w"),
+            (false, true) => Some("e"),
+            (false, false) => None,
+        };
+        if let Some(note) = note {
+            client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        }
+        let stirred = tokio::time::timeout(LINGER, signals.stir.notified()).await;
+        if armed && stirred.is_err() && signals.waiters.load(Ordering::SeqCst) == 0 {
+            signals.listening.store(false, Ordering::SeqCst);
+            client.query(&disarm, &[&meeting.lock]).await?;
+            armed = false;
+        }
+    }
+}

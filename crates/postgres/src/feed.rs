@@ -1,0 +1,156 @@
+//! The event feed. Many transactions write at once, so a place in it is a window between two
+//! snapshots, read in the order of numbers: what became visible between them is new, whatever its
+//! number; when all of it is read, the later snapshot becomes the earlier one. No transaction of
+//! anybody's, however long it stays open, holds a reader up.
+
+use ff_core::backend::{EventPage, StoreError};
+use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter, Horizon, Window};
+use ff_core::execution::Tags;
+use ff_core::limits::PAGE_MAX;
+use ff_core::row::{EventRow, corrupt, number, parse};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::codec::{Params, Reader, partition};
+use crate::connection::{Connections, Step};
+use crate::load::nothing_seen;
+use crate::statements::event;
+
+/// The cursors of this store.
+pub const CURSORS: CursorKind = CursorKind::Window;
+
+/// Events after `from` that the filter lets through.
+pub async fn events(
+    connections: &Connections,
+    from: &Cursor,
+    filter: &Filter,
+    limit: u32,
+) -> Result<EventPage, StoreError> {
+    CURSORS.check(from).map_err(StoreError::Rejected)?;
+    let limit = usize::try_from(limit.min(PAGE_MAX)).unwrap_or(0);
+    let mut page = EventPage { events: Vec::new(), next: from.clone() };
+    if limit == 0 {
+        return Ok(page);
+    }
+    let mut window = match from {
+        Cursor::Window(window) => (**window).clone(),
+        Cursor::Start | Cursor::Seq(_) => nothing_seen(),
+    };
+    loop {
+        let fresh = window.after >= window.upto.seq;
+        if fresh {
+            window = next_window(connections, window.upto).await?;
+        }
+        let left = limit - page.events.len();
+        if window.after < window.upto.seq {
+            page.events.extend(read(connections, &window, filter, left).await?);
+        }
+        if page.events.len() == limit
+            && let Some(last) = page.events.last()
+        {
+            page.next = last.cursor.clone();
+            return Ok(page);
+        }
+        window.after = window.upto.seq;
+        if fresh {
+            page.next = Cursor::Window(Box::new(window));
+            return Ok(page);
+        }
+    }
+}
+
+/// The newest place in the feed.
+pub async fn tail(connections: &Connections) -> Result<Cursor, StoreError> {
+    let mut window = next_window(connections, nothing_seen().upto).await?;
+    window.after = window.upto.seq;
+    Ok(Cursor::Window(Box::new(window)))
+}
+
+/// What became visible since `base`.
+async fn next_window(connections: &Connections, base: Horizon) -> Result<Window, StoreError> {
+    let seq = stored(base.seq);
+    let params = Params::new().text(Some(&base.snapshot)).number(seq);
+    let steps = vec![Step::Run(event::newest, Params::new()), Step::Run(event::tail, params)];
+    let answers = connections.read_all(steps).await?;
+    let rows: Vec<&Row> = answers.iter().flatten().collect();
+    let [newest, tail] = rows[..] else {
+        return Err(corrupt("ff_event", rows.len(), "two answers are expected"));
+    };
+    let newest: i64 = Reader::new(newest).take("newest")?;
+    let mut r = Reader::new(tail);
+    let snapshot = r.take("snapshot")?;
+    let upto = Horizon { snapshot, seq: number("seq", newest.max(r.take("newest")?))? };
+    let after = number("seq", r.take("before")?)?;
+    Ok(Window { base, upto, after })
+}
+
+async fn read(
+    connections: &Connections,
+    window: &Window,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<FeedEvent>, StoreError> {
+    let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
+    let (tag, value) = match &filter.tag {
+        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
+        None => (None, None),
+    };
+    let params = Params::new()
+        .text(Some(&window.base.snapshot))
+        .text(Some(&window.upto.snapshot))
+        .number(stored(window.after))
+        .number(stored(window.upto.seq))
+        .one((!kinds.is_empty()).then_some(kinds), Type::TEXT_ARRAY)
+        .text(filter.namespace.as_ref().map(|namespace| namespace.as_str()))
+        .text(filter.lane.as_ref().map(|lane| lane.as_str()))
+        .text(tag)
+        .text(value)
+        .count(limit);
+    let (sql, params) = match filter.execution {
+        None => (event::read, params),
+        Some(id) => {
+            let (of, uuid): (i16, Uuid) = (partition(id), id.uuid());
+            (event::history, params.one(of, Type::INT2).one(uuid, Type::UUID))
+        }
+    };
+    let rows = connections.read(sql, params).await?;
+    rows.iter().map(|row| read_event(row, window)).collect()
+}
+
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {
+    let mut r = Reader::new(row);
+    let after = number("seq", r.take("seq")?)?;
+    let columns = EventRow {
+        partition_key: i64::from(r.take::<i16>("partition_key")?),
+        execution_id: r.take::<Uuid>("execution_id")?.as_bytes().to_vec(),
+        at_ms: r.take("at_ms")?,
+        namespace: r.take("namespace")?,
+        lane_id: r.take("lane_id")?,
+        kind: r.take("kind")?,
+        attempt_index: r.maybe_int("attempt_index")?,
+        outcome: r.take("outcome")?,
+        reason: r.take("reason")?,
+        failure_category: r.take("failure_category")?,
+        worker_id: r.take("worker_id")?,
+        worker_instance_id: r.take("worker_instance_id")?,
+        retry_at_ms: r.take("retry_at_ms")?,
+        priority_from: r.maybe_int("priority_from")?,
+        priority_to: r.maybe_int("priority_to")?,
+    };
+    let kind: &str = r.take("execution_kind")?;
+    let tags: Option<&str> = r.take("tags")?;
+    let tags: Option<Tags> = tags
+        .map(|text| serde_json::from_str(text).map_err(|why| corrupt("tags", text, why)))
+        .transpose()?;
+    Ok(FeedEvent {
+        cursor: Cursor::Window(Box::new(Window { after, ..window.clone() })),
+        event: columns.read()?,
+        execution_kind: parse("kind", kind)?,
+        tags: tags.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,182 @@
+//! Finding things: one statement per query.
+
+use ff_core::backend::StoreError;
+use ff_core::execution::Execution;
+use ff_core::fold::Key;
+use ff_core::ids::ExecutionId;
+use ff_core::query::{After, Count, Listing, Page, Query, Rows, Search};
+use ff_core::row::{AttemptRow, corrupt, number, parse};
+use ff_core::state::{PublicState, StoredState};
+use ff_core::text::{ConsumerName, LaneId};
+use ff_core::time::Millis;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::codec::{Params, Reader, partition};
+use crate::connection::Connections;
+use crate::load::Wanted;
+use crate::statements::list;
+
+/// A page of what `query` finds.
+pub async fn list(
+    connections: &Connections,
+    query: &Query,
+    page: &Page,
+    now: Millis,
+) -> Result<Listing, StoreError> {
+    // One more than asked for tells whether there is a next page.
+    let limit = page.size() + 1;
+    match query {
+        Query::Partition(of) => {
+            let after = match &page.after {
+                Some(After::Id(id)) => Some(id.uuid()),
+                Some(After::Created(..) | After::Attempt(_) | After::Name(_)) | None => None,
+            };
+            let of = i16::try_from(of.index()).unwrap_or(i16::MAX);
+            let params = Params::new().one(of, Type::INT2).one(after, Type::UUID).count(limit);
+            let rows = connections.read(list::partition, params).await?;
+            let ids = rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
+            Ok(cut(ids, page, |id| After::Id(*id), Rows::Ids))
+        }
+        Query::Executions(search) => {
+            let found = executions(connections, search, page, now).await?;
+            let place = |x: &Execution| After::Created(x.spec.created_at, x.id);
+            Ok(cut(found, page, place, Rows::Executions))
+        }
+        Query::Attempts(id) => {
+            let after = match &page.after {
+                Some(After::Attempt(index)) => Some(i32::try_from(*index).unwrap_or(i32::MAX)),
+                Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
+            };
+            let params = Params::new()
+                .one(partition(*id), Type::INT2)
+                .one(id.uuid(), Type::UUID)
+                .one(after, Type::INT4)
+                .count(limit);
+            let rows = connections.read(list::attempts, params).await?;
+            let found = rows.iter().map(|row| read_attempt(row)?.read(*id));
+            let found = found.collect::<Result<_, _>>()?;
+            Ok(cut(found, page, |attempt| After::Attempt(attempt.index), Rows::Attempts))
+        }
+        Query::Lanes => {
+            let params = Params::new().text(name_after(page)).count(limit);
+            let rows = connections.read(list::lanes, params).await?;
+            let read = |row| parse("lane_id", Reader::new(row).take("lane_id")?);
+            let lanes = rows.iter().map(read).collect::<Result<_, _>>()?;
+            Ok(cut(lanes, page, |lane: &LaneId| After::Name(lane.to_string()), Rows::Lanes))
+        }
+        Query::Consumers => {
+            let params = Params::new().text(name_after(page)).count(limit);
+            let rows = connections.read(list::consumers, params).await?;
+            let read = |row| parse("name", Reader::new(row).take("name")?);
+            let names = rows.iter().map(read).collect::<Result<_, _>>()?;
+            let place = |name: &ConsumerName| After::Name(name.to_string());
+            Ok(cut(names, page, place, Rows::Consumers))
+        }
+        Query::Counts => {
+            let rows = connections.read(list::counts, Params::new().number(now.0)).await?;
+            let mut counts: Vec<Count> = rows.iter().map(read_count).collect::<Result<_, _>>()?;
+            counts.sort();
+            Ok(Listing { rows: Rows::Counts(counts), next: None })
+        }
+    }
+}
+
+/// The first rows of a listing, and where the rest begins.
+fn cut<T>(
+    mut rows: Vec<T>,
+    page: &Page,
+    place: impl Fn(&T) -> After,
+    wrap: fn(Vec<T>) -> Rows,
+) -> Listing {
+    let more = rows.len() > page.size();
+    rows.truncate(page.size());
+    let next = rows.last().filter(|_| more).map(place);
+    Listing { rows: wrap(rows), next }
+}
+
+fn name_after(page: &Page) -> Option<&str> {
+    match &page.after {
+        Some(After::Name(name)) => Some(name),
+        Some(After::Created(..) | After::Id(_) | After::Attempt(_)) | None => None,
+    }
+}
+
+async fn executions(
+    connections: &Connections,
+    search: &Search,
+    page: &Page,
+    now: Millis,
+) -> Result<Vec<Execution>, StoreError> {
+    let stored = search.state.map(PublicState::stored);
+    let (tag, value) = match &search.tag {
+        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
+        None => (None, None),
+    };
+    // Whatever was created before `created_to`, and comes after the last page.
+    let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i16::MIN, Uuid::nil());
+    let before = match &page.after {
+        Some(After::Created(at, id)) => latest.min((at.0, partition(*id), id.uuid())),
+        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => latest,
+    };
+    let params = Params::new()
+        .text(search.lane.as_ref().map(|lane| lane.as_str()))
+        .text(search.namespace.as_ref().map(|namespace| namespace.as_str()))
+        .text(search.kind.as_ref().map(|kind| kind.as_str()))
+        .text(stored.map(|stored| stored.phase.as_str()))
+        .text(stored.and_then(|stored| stored.outcome).map(|outcome| outcome.as_str()))
+        .one(stored.and_then(|stored| stored.waits), Type::BOOL)
+        .number(now.0)
+        .text(tag)
+        .text(value)
+        .number(search.created_from.map_or(i64::MIN, |at| at.0))
+        .number(before.0)
+        .one(before.1, Type::INT2)
+        .one(before.2, Type::UUID)
+        .count(page.size() + 1);
+    let sql = match (&search.lane, &search.tag) {
+        (Some(_), _) => list::lane,
+        (None, Some(_)) => list::tagged,
+        (None, None) => list::executions,
+    };
+    let rows = connections.read(sql, params).await?;
+    let ids: Vec<ExecutionId> =
+        rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
+    let wanted = Wanted::new(ids.iter().map(|id| Key::Execution(*id)));
+    let mut loaded = wanted.read(connections.read_all(wanted.load()).await?)?;
+    if let Some(error) = loaded.damaged.into_values().next() {
+        return Err(error);
+    }
+    Ok(ids.iter().filter_map(|id| loaded.have.executions.remove(id).flatten()).collect())
+}
+
+fn read_attempt(row: &Row) -> Result<AttemptRow, StoreError> {
+    let mut r = Reader::new(row);
+    Ok(AttemptRow {
+        attempt_index: r.int("attempt_index")?,
+        kind: r.take("kind")?,
+        worker_id: r.take("worker_id")?,
+        worker_instance_id: r.take("worker_instance_id")?,
+        started_at_ms: r.take("started_at_ms")?,
+        ended_at_ms: r.take("ended_at_ms")?,
+        outcome: r.take("outcome")?,
+        failure_reason: r.take("failure_reason")?,
+        failure_category: r.take("failure_category")?,
+    })
+}
+
+fn read_count(row: &Row) -> Result<Count, StoreError> {
+    let mut r = Reader::new(row);
+    let lane = parse("lane_id", r.take("lane_id")?)?;
+    let phase: &str = r.take("phase")?;
+    let outcome: Option<&str> = r.take("outcome")?;
+    let stored = StoredState {
+        phase: parse("phase", phase)?,
+        outcome: outcome.map(|text| parse("outcome", text)).transpose()?,
+        waits: Some(r.take("waits")?),
+    };
+    let state = PublicState::of_stored(stored)
+        .ok_or_else(|| corrupt("outcome", outcome.unwrap_or_default(), "does not fit the phase"))?;
+    Ok(Count { lane, state, count: number("count", r.take("count")?)? })
+}

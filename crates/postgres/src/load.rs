@@ -1,0 +1,194 @@
+//! Loading the rows that decisions need.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ff_core::backend::StoreError;
+use ff_core::event::{Cursor, Horizon, Window};
+use ff_core::execution::Fingerprint;
+use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, WorkingSet};
+use ff_core::ids::ExecutionId;
+use ff_core::row::{corrupt, number, parse};
+use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
+use ff_core::time::Millis;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::codec::{self, Params, Reader, partition, read_bytes};
+use crate::connection::Step;
+use crate::statements::{consumer, event, execution, idempotency, payload};
+
+/// Rows to load, by kind.
+#[derive(Default)]
+pub struct Wanted {
+    executions: BTreeSet<ExecutionId>,
+    keys: BTreeSet<(Namespace, IdempotencyKey)>,
+    consumers: BTreeSet<ConsumerName>,
+    unseen: BTreeSet<ExecutionId>,
+}
+
+/// What was found; a row that cannot be read is reported beside the others.
+#[derive(Default)]
+pub struct Loaded {
+    /// The readable rows.
+    pub have: WorkingSet,
+    /// The others.
+    pub damaged: BTreeMap<Key, StoreError>,
+}
+
+impl Wanted {
+    /// Sorts keys by kind, and each kind in the order of locks.
+    pub fn new(keys: impl IntoIterator<Item = Key>) -> Self {
+        let mut wanted = Self::default();
+        for key in keys {
+            match key {
+                Key::Execution(id) => drop(wanted.executions.insert(id)),
+                Key::Idempotency(namespace, key) => drop(wanted.keys.insert((namespace, key))),
+                Key::Consumer(name) => drop(wanted.consumers.insert(name)),
+                Key::Unseen(id) => drop(wanted.unseen.insert(id)),
+            }
+        }
+        wanted
+    }
+
+    /// The statement that locks the executions, if there are any.
+    pub fn lock(&self) -> Option<Step<'_>> {
+        let ids = self.executions.iter().copied();
+        (!self.executions.is_empty()).then(|| Step::Run(execution::lock, Params::new().ids(ids)))
+    }
+
+    /// The statements that load everything; one for each kind of row.
+    pub fn load(&self) -> Vec<Step<'_>> {
+        let mut steps = Vec::new();
+        if !self.executions.is_empty() {
+            let ids = self.executions.iter().copied();
+            steps.push(Step::Run(execution::load, Params::new().ids(ids)));
+        }
+        if !self.keys.is_empty() {
+            let params = Params::new()
+                .all(self.keys.iter().map(|(namespace, _)| namespace.as_str()), Type::TEXT_ARRAY)
+                .all(self.keys.iter().map(|(_, key)| key.as_str()), Type::TEXT_ARRAY);
+            steps.push(Step::Run(idempotency::load, params));
+        }
+        if !self.consumers.is_empty() {
+            let names = self.consumers.iter().map(|name| name.as_str());
+            steps.push(Step::Run(consumer::load, Params::new().all(names, Type::TEXT_ARRAY)));
+        }
+        if !self.unseen.is_empty() {
+            let ids = self.unseen.iter().copied();
+            steps.push(Step::Run(event::unseen, Params::new().ids(ids)));
+        }
+        steps
+    }
+
+    /// Reads the answers to [`Wanted::load`].
+    pub fn read(&self, answers: Vec<Vec<Row>>) -> Result<Loaded, StoreError> {
+        let mut loaded = Loaded::default();
+        let have = &mut loaded.have;
+        let mut answers = answers.into_iter();
+        let mut next = |any: bool| any.then(|| answers.next()).flatten().unwrap_or_default();
+        have.executions = self.executions.iter().map(|id| (*id, None)).collect();
+        for row in next(!self.executions.is_empty()) {
+            let (id, read) = codec::read_execution(&row)?;
+            match read {
+                Ok(x) => drop(have.executions.insert(id, Some(x))),
+                Err(error) => {
+                    have.executions.remove(&id);
+                    loaded.damaged.insert(Key::Execution(id), error);
+                }
+            }
+        }
+        have.keys = self.keys.iter().map(|key| (key.clone(), None)).collect();
+        for row in next(!self.keys.is_empty()) {
+            let (key, read) = read_key(&row)?;
+            have.keys.insert(key, Some(read));
+        }
+        have.consumers = self.consumers.iter().map(|name| (name.clone(), None)).collect();
+        for row in next(!self.consumers.is_empty()) {
+            let (name, read) = read_consumer(&row)?;
+            have.consumers.insert(name, Some(read));
+        }
+        have.unseen = self.unseen.iter().map(|id| (*id, false)).collect();
+        for row in next(!self.unseen.is_empty()) {
+            have.unseen.insert(Reader::new(&row).id()?, true);
+        }
+        Ok(loaded)
+    }
+}
+
+/// The parameters of `payload/load.sql`.
+pub fn blob_params(refs: &[BlobRef]) -> Params<'_> {
+    let kind = |at: &BlobRef| match at {
+        BlobRef::Input(_) => "input",
+        BlobRef::Result(..) => "result",
+    };
+    let attempt = |at: &BlobRef| match at {
+        BlobRef::Input(_) => 0,
+        BlobRef::Result(_, attempt) => i32::try_from(*attempt).unwrap_or(i32::MAX),
+    };
+    Params::new()
+        .all(refs.iter().map(|at| partition(at.execution())), Type::INT2_ARRAY)
+        .all(refs.iter().map(|at| at.execution().uuid()), Type::UUID_ARRAY)
+        .all(refs.iter().map(kind), Type::TEXT_ARRAY)
+        .all(refs.iter().map(attempt), Type::INT4_ARRAY)
+}
+
+/// The statement that reads bytes.
+pub fn blobs_step(refs: &[BlobRef]) -> Step<'_> {
+    Step::Run(payload::load, blob_params(refs))
+}
+
+/// What was found, in the order it was asked for.
+pub fn in_order(refs: &[BlobRef], found: Vec<Blob>) -> Vec<Blob> {
+    let mut found: BTreeMap<BlobRef, Blob> =
+        found.into_iter().map(|blob| (blob.at, blob)).collect();
+    refs.iter().filter_map(|at| found.remove(at)).collect()
+}
+
+/// Reads what `payload/load.sql` selects.
+pub fn read_blob(row: &Row) -> Result<Blob, StoreError> {
+    let mut r = Reader::new(row);
+    let id = r.id()?;
+    let kind: String = r.take("kind")?;
+    let attempt = number("attempt_index", r.int("attempt_index")?)?;
+    let at = match kind.as_str() {
+        "input" => BlobRef::Input(id),
+        "result" => BlobRef::Result(id, attempt),
+        other => return Err(corrupt("kind", other, "is neither input nor result")),
+    };
+    let encoding = codec::read_encoding(&mut r)?;
+    Ok(Blob { at, encoding, bytes: read_bytes(r.take("bytes")?) })
+}
+
+fn read_key(row: &Row) -> Result<((Namespace, IdempotencyKey), KeyRow), StoreError> {
+    let mut r = Reader::new(row);
+    let namespace = parse("namespace", r.take("namespace")?)?;
+    let key = parse("key", r.take("key")?)?;
+    let read = KeyRow {
+        execution: r.id()?,
+        fingerprint: Fingerprint(r.take("fingerprint")?),
+        expires_at: Millis(r.take("expires_at_ms")?),
+    };
+    Ok(((namespace, key), read))
+}
+
+fn read_consumer(row: &Row) -> Result<(ConsumerName, Consumer), StoreError> {
+    let mut r = Reader::new(row);
+    let name = parse("name", r.take("name")?)?;
+    let base = read_horizon(&mut r, "base", "base_seq")?;
+    let upto = read_horizon(&mut r, "upto", "upto_seq")?;
+    let after = number("after_seq", r.take("after_seq")?)?;
+    let window = Window { base, upto, after };
+    let cursor =
+        if window == nothing_seen() { Cursor::Start } else { Cursor::Window(Box::new(window)) };
+    Ok((name, Consumer { cursor, updated_at: Millis(r.take("updated_at_ms")?) }))
+}
+
+fn read_horizon(r: &mut Reader<'_>, snapshot: &str, seq: &str) -> Result<Horizon, StoreError> {
+    Ok(Horizon { snapshot: r.take(snapshot)?, seq: number(seq, r.take(seq)?)? })
+}
+
+/// The window before the first event: a snapshot that sees nothing.
+pub fn nothing_seen() -> Window {
+    let nothing = Horizon { snapshot: "1:1:".to_owned(), seq: 0 };
+    Window { base: nothing.clone(), upto: nothing, after: 0 }
+}

@@ -1,0 +1,29 @@
+//! Tests of the Postgres store: the suite, random histories, and what only a server can get wrong.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod dump;
+#[path = "../../../sqlite/tests/store/dump.rs"]
+mod file_dump;
+mod histories;
+mod server;
+
+use std::sync::Arc;
+
+use ff_backend_postgres::Postgres;
+use ff_conformance::{Dial, Dice, Store};
+
+use server::Schema;
+
+/// An empty schema on a dial.
+fn open(clock: Arc<Dial>) -> Store {
+    let schema = Arc::new(Schema::empty());
+    let options = schema.options(clock, Box::new(Dice::new(1)));
+    let backend = Arc::new(server::wait(async move { Postgres::open(options).await.unwrap() }));
+    let dumped = Arc::clone(&schema);
+    let dump = Box::new(move || dump::dump(&dumped));
+    Store { backend, dump, keep: Box::new(schema) }
+}
+
+mod conformance {
+    ff_conformance::suite!(crate::open);
+}
