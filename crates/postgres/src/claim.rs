@@ -126,11 +126,11 @@ async fn grant(
         let blob = read_blob(row)?;
         inputs.insert(blob.at.execution(), blob);
     }
-    let mut claimed = |leased: Leased| {
-        let input: Option<Blob> = inputs.remove(&leased.execution.id);
+    let claimed = |leased: Leased| {
+        let input: Option<Blob> = inputs.get(&leased.execution.id).cloned();
         Claimed { leased, input }
     };
-    Ok(leased.into_iter().map(|given| given.into_iter().map(&mut claimed).collect()).collect())
+    Ok(leased.into_iter().map(|given| given.into_iter().map(claimed).collect()).collect())
 }
 
 /// The answers to claims, all of which were accepted.

@@ -9,6 +9,7 @@ use ff_core::fold::{Blob, BlobRef, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::limits::CLAIM_BYTES_MAX;
 use ff_core::time::Millis;
+use uuid::Uuid;
 
 use super::look::{Look, Place};
 use crate::apply::{State, Tape};
@@ -108,13 +109,17 @@ fn choose(
     refused: &BTreeSet<ExecutionId>,
 ) -> Vec<Vec<ExecutionId>> {
     let mut taken: BTreeSet<ExecutionId> = BTreeSet::new();
+    let mut granted: BTreeMap<Uuid, BTreeSet<ExecutionId>> = BTreeMap::new();
     let mut chosen = Vec::with_capacity(asks.len());
     for ask in asks {
         let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
         let free = |id: &ExecutionId| !refused.contains(id);
-        let held = look.held.get(&ask.claim_id).into_iter().flatten().copied();
-        let held = held.filter(|id| look.known.contains_key(id));
-        let mut ids: Vec<_> = held.filter(free).take(max).collect();
+        let held = look.held.get(&ask.claim_id).into_iter().flatten();
+        let held = held.filter(|id| look.known.contains_key(id) && free(id));
+        // What an ask before this one was given under the same claim is held as well.
+        let granted = granted.entry(ask.claim_id).or_default();
+        granted.extend(held);
+        let mut ids: Vec<_> = granted.iter().copied().take(max).collect();
         if ids.is_empty() {
             let mut bytes = 0;
             for place in look.places(ask).iter().filter(|place| free(&place.id)) {
@@ -130,6 +135,7 @@ fn choose(
                 ids.push(place.id);
             }
         }
+        granted.extend(&ids);
         taken.extend(&ids);
         chosen.push(ids);
     }

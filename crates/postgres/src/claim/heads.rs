@@ -6,7 +6,7 @@
 //! by looking from the very beginning, which is done before a claim comes back empty and about
 //! once a second, and never takes more than a small part of the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// A look from the beginning that took `t` is not repeated before `t` times this has passed.
 const COST_FACTOR: u32 = 20;
 /// A look that takes no longer than this may always be repeated.
-const CHEAP: Duration = Duration::from_millis(5);
+const CHEAP: Duration = Duration::from_millis(20);
+/// Looks whose shortest counts: one alone may have met with a busy machine.
+const LOOKS: usize = 3;
 
 /// Where the queues begin.
 #[derive(Default)]
@@ -28,8 +30,10 @@ struct Inner {
     floors: BTreeMap<QueueId, Floor>,
     /// The lowest places filed since the claim under way began.
     lowered: BTreeMap<QueueId, Floor>,
-    /// When the last look from the beginning ended, and how long it took.
-    looked: Option<(Instant, Duration)>,
+    /// When the last look from the beginning ended.
+    looked: Option<Instant>,
+    /// How long the last few took.
+    took: VecDeque<Duration>,
 }
 
 /// A place in a queue: rank and turn.
@@ -44,23 +48,27 @@ impl Heads {
     pub fn begin(&self) -> BTreeMap<QueueId, Floor> {
         let mut inner = self.lock();
         inner.lowered.clear();
-        let due = inner.looked.is_none_or(|(ended, took)| {
-            ended.elapsed() >= PERIOD.max(took.saturating_mul(COST_FACTOR))
-        });
+        let pause = PERIOD.max(inner.cost().saturating_mul(COST_FACTOR));
+        let due = inner.looked.is_none_or(|ended| ended.elapsed() >= pause);
         if due { BTreeMap::new() } else { inner.floors.clone() }
     }
 
     /// Whether a claim that found nothing may look again from the beginning: now, or in how long.
     pub fn again(&self) -> Result<(), Duration> {
         let inner = self.lock();
-        let Some((ended, took)) = inner.looked else { return Ok(()) };
-        let left = took.saturating_mul(COST_FACTOR).saturating_sub(ended.elapsed());
-        if took <= CHEAP || left.is_zero() { Ok(()) } else { Err(left) }
+        let Some(ended) = inner.looked else { return Ok(()) };
+        let left = inner.cost().saturating_mul(COST_FACTOR).saturating_sub(ended.elapsed());
+        if inner.cost() <= CHEAP || left.is_zero() { Ok(()) } else { Err(left) }
     }
 
     /// A look from the beginning took so long.
     pub fn looked(&self, took: Duration) {
-        self.lock().looked = Some((Instant::now(), took));
+        let mut inner = self.lock();
+        inner.looked = Some(Instant::now());
+        inner.took.push_back(took);
+        if inner.took.len() > LOOKS {
+            inner.took.pop_front();
+        }
     }
 
     /// Before `places` nothing is left in their queues, except what was filed meanwhile.
@@ -90,6 +98,14 @@ impl Heads {
 }
 
 impl Inner {
+    /// What a look from the beginning costs, as far as is known.
+    fn cost(&self) -> Duration {
+        if self.took.len() < LOOKS {
+            return Duration::ZERO;
+        }
+        self.took.iter().min().copied().unwrap_or_default()
+    }
+
     fn lower(&mut self, queue: QueueId, floor: Floor) {
         if let Some(known) = self.floors.get_mut(&queue) {
             *known = floor.min(*known);
