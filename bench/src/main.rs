@@ -1,117 +1,103 @@
 //! Measures our operations beside a floor: plain prepared SQL through the same driver, on the
 //! same disk, in the same run. Read the ratios; absolute figures belong to a machine.
 //!
-//! `ff-bench [--json] [--runs N] [ROW]`
+//! `ff-bench [--json] [--runs N] [--backend sqlite|postgres] [ROW]`
 
 mod floor;
 mod ours;
-
-use std::path::Path;
+mod place;
+mod rows;
 
 use anyhow::{Context, bail};
 use serde_json::json;
 
-/// One thing that is measured.
-struct Row {
-    name: &'static str,
-    unit: &'static str,
-    /// Whether a larger value is better.
-    rate: bool,
-    measure: fn(&Path) -> anyhow::Result<f64>,
-    floor: fn(&Path) -> anyhow::Result<f64>,
+use rows::{Figure, ROWS, Row, names};
+
+struct Arguments {
+    json: bool,
+    runs: usize,
+    backend: Option<String>,
+    row: Option<String>,
 }
 
-const ROWS: [Row; 4] = [
-    Row {
-        name: "create_callers32",
-        unit: "executions/s",
-        rate: true,
-        measure: ours::create_callers32,
-        floor: floor::insert_each,
-    },
-    Row {
-        name: "create_batch1000",
-        unit: "executions/s",
-        rate: true,
-        measure: ours::create_batch1000,
-        floor: floor::insert_hundreds,
-    },
-    Row {
-        name: "drain",
-        unit: "executions/s",
-        rate: true,
-        measure: ours::drain,
-        floor: floor::pop_hundreds,
-    },
-    Row {
-        name: "latency_p50",
-        unit: "ms",
-        rate: false,
-        measure: ours::latency_p50,
-        floor: floor::three_commits,
-    },
-];
-
 fn main() -> anyhow::Result<()> {
-    let (mut as_json, mut runs, mut only) = (false, 3, None);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut words = std::env::args().skip(1);
+    let mut arguments = Arguments { json: false, runs: 3, backend: None, row: None };
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--json" => as_json = true,
-            "--runs" => runs = words.next().context("--runs takes a number")?.parse()?,
-            row if ROWS.iter().any(|known| known.name == row) => only = Some(word),
+            "--json" => arguments.json = true,
+            "--runs" => arguments.runs = words.next().context("--runs takes a number")?.parse()?,
+            "--backend" => arguments.backend = Some(words.next().context("which backend?")?),
+            // The other process of a row that needs two.
+            "--idle-worker" => {
+                let url = words.next().context("on which database?")?;
+                return runtime.block_on(async {
+                    ours::speed::idle_worker(place::engine(&url).await?).await
+                });
+            }
+            row if ROWS.iter().any(|known| known.name == row) => arguments.row = Some(word),
             other => bail!("unknown row {other:?}; there are {}", names()),
         }
     }
     refuse_beside_a_compiler()?;
-    let chosen = ROWS.iter().filter(|row| only.as_ref().is_none_or(|name| name == row.name));
+    measure_all(&runtime, &arguments)
+}
+
+fn measure_all(runtime: &tokio::runtime::Runtime, arguments: &Arguments) -> anyhow::Result<()> {
+    let wanted = |name: &Option<String>, is: &str| name.as_deref().is_none_or(|name| name == is);
+    let chosen = ROWS.iter().filter(|row| {
+        wanted(&arguments.row, row.name) && wanted(&arguments.backend, row.backend)
+    });
     let mut table = comfy_table::Table::new();
-    table.set_header(["row", "backend", "value", "unit", "floor", "ratio"]);
+    table.set_header(["row", "backend", "value", "unit", "floor", "ratio", "bar", "holds"]);
     for row in chosen {
-        let (value, floor) = measure(row, runs)?;
-        let ratio = value / floor;
-        if as_json {
-            let line = json!({"row": row.name, "backend": "sqlite", "value": value,
-                "unit": row.unit, "floor": floor, "ratio": ratio});
-            println!("{line}");
+        let figure = runtime.block_on(row.measure(arguments.runs))?;
+        if arguments.json {
+            println!("{}", as_json(row, &figure));
         } else {
-            let digits = if row.rate { 0 } else { 3 };
-            table.add_row([
-                row.name.to_owned(),
-                "sqlite".to_owned(),
-                format!("{value:.digits$}"),
-                row.unit.to_owned(),
-                format!("{floor:.digits$}"),
-                format!("{ratio:.2}"),
-            ]);
+            table.add_row(as_line(row, &figure));
+            eprintln!("{:<28}{:<10}{:.3}", row.name, row.backend, figure.value);
         }
     }
-    if !as_json {
+    if !arguments.json {
         println!("{table}");
-        println!("Medians of {runs} runs; the floor is plain prepared SQL on the same disk.");
+        println!(
+            "Medians of {}; a floor is plain prepared SQL on the same disk in the same run.",
+            arguments.runs
+        );
     }
     Ok(())
 }
 
-fn names() -> String {
-    ROWS.map(|row| row.name).join(", ")
-}
-
-/// Medians of the value and of the floor, taken in turn so that both see the same noise.
-fn measure(row: &Row, runs: usize) -> anyhow::Result<(f64, f64)> {
-    let (mut values, mut floors) = (Vec::new(), Vec::new());
-    for _ in 0..runs.max(1) {
-        for (figures, measure) in [(&mut floors, row.floor), (&mut values, row.measure)] {
-            let directory = tempfile::tempdir().context("cannot make a directory")?;
-            figures.push(measure(&directory.path().join("bench.db"))?);
-        }
+fn as_json(row: &Row, figure: &Figure) -> serde_json::Value {
+    let mut line = json!({
+        "row": row.name, "backend": row.backend, "value": figure.value, "unit": row.unit,
+        "floor": figure.floor, "ratio": figure.ratio(), "bar": row.bar.map(|bar| bar.to_string()),
+        "holds": row.holds(figure),
+    });
+    if let Some((name, value)) = figure.beside {
+        line[name] = value.into();
     }
-    Ok((median(values), median(floors)))
+    line
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+fn as_line(row: &Row, figure: &Figure) -> Vec<String> {
+    let shown = |value: f64| {
+        let digits = if value.abs() >= 100.0 { 0 } else { 3 };
+        format!("{value:.digits$}")
+    };
+    let beside = figure.beside.map(|(name, value)| format!(" (+{} {name})", shown(value)));
+    vec![
+        row.name.to_owned(),
+        row.backend.to_owned(),
+        shown(figure.value) + &beside.unwrap_or_default(),
+        row.unit.to_owned(),
+        figure.floor.map(shown).unwrap_or_default(),
+        figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        row.bar.map(|bar| bar.to_string()).unwrap_or_default(),
+        row.holds(figure).map(|holds| if holds { "yes" } else { "NO" }).unwrap_or("").to_owned(),
+    ]
 }
 
 /// With a compiler running, a commit takes many times as long.

@@ -1,4 +1,4 @@
-//! `ff dev`: a show of real work on an embedded database.
+//! `ff dev`: a show of real work, on an embedded database unless told.
 //!
 //! It creates executions that succeed, fail, retry, wait, time out, expire and are cancelled, and
 //! one whose worker process is killed; works them off; and prints what the stored history says
@@ -22,15 +22,16 @@ use ff_engine::Engine;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::process::{Child, Command};
 
-use crate::database;
+use crate::database::{Database, VARIABLE};
 use crate::worker::WorkerLoop;
 use samples::Sample;
 
 /// Run a show of real work.
 #[derive(Args)]
 pub struct Dev {
-    /// The database, as sqlite:<path>; a new temporary file when absent
-    #[arg(long)]
+    /// The database, as sqlite:<path> or postgres://user:password@host:port/database?schema=name;
+    /// a new temporary file when absent
+    #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// How many of the plain executions to create
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(..=900))]
@@ -50,12 +51,13 @@ impl Dev {
             .database
             .clone()
             .unwrap_or_else(|| format!("sqlite:{}", directory.path().join("dev.db").display()));
-        let engine = Engine::new(database::open(&url)?);
+        let database = Database::parse(&url)?;
+        let engine = Engine::new(database.open().await?);
         let mut out = std::io::stdout();
-        writeln!(out, "FlowFabric on {url}\n")?;
+        writeln!(out, "FlowFabric on {database}\n")?;
         let duties = engine.start_duties(&WorkFilter::default());
 
-        let victim = kill_a_worker(&engine, &url, &mut out).await?;
+        let victim = kill_a_worker(&engine, &database, &mut out).await?;
         let mut shown = samples::create(&engine, self.count.into()).await?;
         shown.push(victim);
         let worker = tokio::spawn(local_worker(&engine)?.run());
@@ -68,7 +70,7 @@ impl Dev {
 
         report::print(&engine, &shown, &mut out).await?;
         match &self.database {
-            Some(url) => writeln!(out, "Everything above was read back from {url}")?,
+            Some(_) => writeln!(out, "Everything above was read back from {database}")?,
             None => writeln!(
                 out,
                 "Everything above was read back from the database.\n\
@@ -94,11 +96,15 @@ fn local_worker(engine: &Engine) -> anyhow::Result<WorkerLoop> {
 }
 
 /// Starts a worker process, waits until it has claimed an execution, and kills it.
-async fn kill_a_worker(engine: &Engine, url: &str, out: &mut impl Write) -> anyhow::Result<Sample> {
+async fn kill_a_worker(
+    engine: &Engine,
+    database: &Database,
+    out: &mut impl Write,
+) -> anyhow::Result<Sample> {
     let sample = samples::heavy();
     let id = sample.id;
     engine.create_execution(sample.create.clone()).await?;
-    let mut process = spawn_worker(url)?;
+    let mut process = spawn_worker(database)?;
     let pid = process.id().context("the worker process is gone already")?;
     let claimed = wait_for(engine, id, PublicState::Active).await;
     process.kill().await.context("cannot kill the worker process")?;
@@ -108,12 +114,14 @@ async fn kill_a_worker(engine: &Engine, url: &str, out: &mut impl Write) -> anyh
     Ok(sample)
 }
 
-fn spawn_worker(url: &str) -> anyhow::Result<Child> {
+fn spawn_worker(database: &Database) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program again")?;
     Command::new(program)
-        .args(["sample-worker", "--no-duties", "--database", url, "--name", "doomed"])
+        .args(["sample-worker", "--no-duties", "--name", "doomed"])
         .args(["--lane", samples::lane().as_str()])
         .args(["--lease-ttl-ms", &LEASE_TTL_MS.to_string()])
+        // Arguments are there for everybody to see, a password among them.
+        .env(VARIABLE, database.url())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .spawn()

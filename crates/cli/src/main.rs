@@ -2,6 +2,7 @@
 
 mod database;
 mod dev;
+mod migrate;
 mod worker;
 
 use std::io::IsTerminal;
@@ -18,8 +19,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a show of real work on an embedded database, and print what happened to each piece
+    /// Run a show of real work, by default on an embedded database, and print what happened to
+    /// each piece
     Dev(dev::Dev),
+    /// Bring the schema of a database up to date, or say what is missing
+    Migrate(migrate::Migrate),
     /// Work off the sample executions of `dev` until killed (what `dev` starts and kills)
     #[command(hide = true)]
     SampleWorker(worker::SampleWorker),
@@ -37,6 +41,7 @@ async fn main() -> anyhow::Result<()> {
         .init();
     let done = match Cli::parse().command {
         Command::Dev(dev) => Box::pin(dev.run()).await,
+        Command::Migrate(migrate) => migrate.run().await,
         Command::SampleWorker(worker) => worker.run().await,
     };
     match done {

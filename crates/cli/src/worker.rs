@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
@@ -12,19 +12,19 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::execution::Worker;
 use ff_core::policy::FailureClass;
 use ff_core::text::{Category, LaneId, WorkerId, WorkerInstanceId};
-use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, WorkFilter};
+use ff_core::{Backend, ClaimAsk, Claimed, ExecutionId, Fence, StoreError, WorkFilter};
 use ff_engine::{Engine, Error};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::database;
+use crate::database::{Database, VARIABLE};
 
 /// Work off sample executions until killed.
 #[derive(Args)]
 pub struct SampleWorker {
-    /// The database, as sqlite:<path>
-    #[arg(long)]
+    /// The database, as sqlite:<path> or postgres://user:password@host:port/database?schema=name
+    #[arg(long, value_name = "URL", env = VARIABLE, hide_env_values = true)]
     database: String,
     /// The lane to work on
     #[arg(long, default_value = "default")]
@@ -46,10 +46,13 @@ pub struct SampleWorker {
     no_duties: bool,
 }
 
+/// How long a worker waits for its database when it starts.
+const OPEN_MAX: Duration = Duration::from_mins(1);
+
 impl SampleWorker {
     /// Runs until killed.
     pub async fn run(self) -> anyhow::Result<()> {
-        let engine = Engine::new(database::open(&self.database)?);
+        let engine = Engine::new(patiently(&Database::parse(&self.database)?).await?);
         let duties = (!self.no_duties).then(|| engine.start_duties(&WorkFilter::default()));
         let worker = WorkerLoop {
             engine,
@@ -172,19 +175,54 @@ impl WorkerLoop {
     }
 }
 
+/// Opens a database, waiting a while for one that cannot be reached: a worker is often started
+/// together with its database, or again after both were lost.
+async fn patiently(database: &Database) -> anyhow::Result<Arc<dyn Backend>> {
+    let begun = Instant::now();
+    let mut pauses = Pauses::default();
+    loop {
+        match database.open().await {
+            Err(error) if begun.elapsed() < OPEN_MAX && may_pass(&error) => {
+                tracing::warn!("trying again: {error:#}");
+                pauses.next().await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether the same call may succeed later.
+fn may_pass(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<StoreError>().is_some_and(|error| error.code().retryable())
+}
+
 /// Makes a call again while trying again may help.
 async fn persistently<T, F>(mut call: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
+    let mut pauses = Pauses::default();
     loop {
         match call().await {
             Err(error) if error.retryable() => {
                 tracing::warn!(%error, "trying again");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                pauses.next().await;
             }
             done => return done,
         }
+    }
+}
+
+/// Pauses between tries: each twice as long as the one before it, up to a second, and spread so
+/// that workers who lost the same server do not come back together.
+#[derive(Default)]
+struct Pauses(u32);
+
+impl Pauses {
+    async fn next(&mut self) {
+        let pause = Duration::from_millis(50 << self.0).min(Duration::from_secs(1));
+        self.0 = (self.0 + 1).min(5);
+        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
     }
 }
 

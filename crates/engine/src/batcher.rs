@@ -95,6 +95,8 @@ async fn drive(
     while let Some(first) = waiting.recv().await {
         // While every flight is taken, calls gather in the channel.
         let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
+        // Whoever was just answered may have something else to say: let them speak first.
+        tokio::task::yield_now().await;
         let mut commands = first.commands.len();
         let mut batch = vec![first];
         while commands < bounds.batch

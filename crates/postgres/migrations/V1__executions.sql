@@ -3,12 +3,33 @@
 -- Times are milliseconds since the Unix epoch, in columns ending in _ms. The checks mirror the
 -- states in ff-core: a column that belongs to one state is null in the others.
 
+-- The words that columns hold. A server keeps the check of a domain ready, but reads the check of a
+-- table anew for every statement: two dozen of those cost more than all else that a statement does.
+create domain ff_phase as text check (value in ('runnable', 'active', 'terminal'));
+create domain ff_outcome as text check (value in ('success', 'failed', 'cancelled', 'expired'));
+create domain ff_next_attempt as text
+    check (value in ('first', 'retry', 'reclaim', 'replay', 'resume'));
+create domain ff_wait_reason as text check (value in ('delay', 'retry_backoff'));
+create domain ff_lease_end as text
+    check (value in ('completed', 'failed', 'cancelled', 'delayed', 'released',
+    'expired', 'revoked'));
+create domain ff_attempt_kind as text check (value in ('initial', 'retry', 'reclaim', 'replay'));
+create domain ff_attempt_outcome as text check (value in ('ended_success', 'ended_failure',
+    'ended_cancelled', 'interrupted_reclaimed', 'ended_expired'));
+create domain ff_cancelled_by as text check (value in ('worker', 'operator'));
+create domain ff_payload_kind as text check (value in ('input', 'result'));
+create domain ff_timer_kind as text
+    check (value in ('delay', 'attempt_timeout', 'deadline', 'retention'));
+create domain ff_event_kind as text
+    check (value in ('completion', 'attempt_failed', 'lease_expired',
+    'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld'));
+
 -- What never changes comes first: an update then logs only the end of the row. Pages are left
 -- half empty, so that being claimed and completed stays on the page and touches no index.
 create table ff_exec_core (
     execution_id uuid not null,
     created_at_ms bigint not null,
-    partition_key smallint not null check (partition_key between 0 and 255),
+    partition_key smallint not null,
     fingerprint bytea not null,
     namespace text not null,
     lane_id text not null,
@@ -18,36 +39,35 @@ create table ff_exec_core (
     idempotency_key text,
     -- what may change in any state
     tags text,
-    priority integer not null check (priority between 0 and 9000),
-    retries integer not null check (retries >= 0),
-    reclaims integer not null check (reclaims >= 0),
-    replays integer not null check (replays >= 0),
-    attempts integer not null check (attempts >= 0),
+    priority integer not null,
+    retries integer not null,
+    reclaims integer not null,
+    replays integer not null,
+    attempts integer not null,
     deadline_at_ms bigint,
     started_at_ms bigint,
     progress_at_ms bigint,
-    progress_percent integer check (progress_percent between 0 and 100),
+    progress_percent integer,
     progress_message text,
-    version bigint not null check (version > 0),
-    epoch bigint not null check (epoch >= 0),
+    version bigint not null,
+    epoch bigint not null,
     updated_at_ms bigint not null,
     -- where it stands
-    phase text not null check (phase in ('runnable', 'active', 'terminal')),
-    outcome text check (outcome in ('success', 'failed', 'cancelled', 'expired')),
-    next_attempt text check (next_attempt in ('first', 'retry', 'reclaim', 'replay', 'resume')),
+    phase ff_phase not null,
+    outcome ff_outcome,
+    next_attempt ff_next_attempt,
     wait_until_ms bigint,
-    wait_reason text check (wait_reason in ('delay', 'retry_backoff')),
+    wait_reason ff_wait_reason,
     held_reason text,
     held_at_ms bigint,
-    lease_end text check (lease_end in
-        ('completed', 'failed', 'cancelled', 'delayed', 'released', 'expired', 'revoked')),
+    lease_end ff_lease_end,
     -- the attempt under way, interrupted, or the one it ended with
-    attempt_index integer check (attempt_index >= 0),
-    attempt_kind text check (attempt_kind in ('initial', 'retry', 'reclaim', 'replay')),
+    attempt_index integer,
+    attempt_kind ff_attempt_kind,
     worker_id text,
     worker_instance_id text,
     attempt_started_at_ms bigint,
-    attempt_ran_ms bigint check (attempt_ran_ms >= 0),
+    attempt_ran_ms bigint,
     -- the claim whose lease holds it
     claim_id uuid,
     resumed boolean,
@@ -56,22 +76,13 @@ create table ff_exec_core (
     failure_category text,
     -- how it ended
     has_result boolean,
-    cancelled_by text check (cancelled_by in ('worker', 'operator')),
+    cancelled_by ff_cancelled_by,
     end_reason text,
     terminal_at_ms bigint,
     retain_until_ms bigint,
     primary key (partition_key, execution_id),
-    check ((phase = 'runnable') = (next_attempt is not null)),
-    check ((phase = 'active') = (resumed is not null)),
-    check ((phase = 'active') = (claim_id is not null)),
-    check ((phase = 'active') = (epoch % 2 = 1)),
-    check ((phase = 'terminal') = (outcome is not null)),
-    check ((phase = 'terminal') = (terminal_at_ms is not null)),
-    check ((phase = 'terminal') = (retain_until_ms is not null)),
-    check (phase = 'runnable' or (wait_until_ms is null and held_at_ms is null)),
-    check ((wait_until_ms is null) = (wait_reason is null)),
-    check ((held_at_ms is null) = (held_reason is null)),
-    check ((attempt_index is null) = (worker_instance_id is null))
+    -- What a state carries, as far as it can be said in few words: the reader checks the rest.
+    check ((phase = 'terminal') = (outcome is not null) and (phase = 'active') = (claim_id is not null))
 ) with (fillfactor = 50);
 
 -- Listing newest first inside a lane; over everything, lane by lane. No column of it ever changes.
@@ -85,11 +96,11 @@ create table ff_lease (
     claim_id uuid not null,
     execution_id uuid not null,
     partition_key smallint not null,
-    epoch bigint not null check (epoch % 2 = 1),
+    epoch bigint not null,
     acquired_at_ms bigint not null,
     renewed_at_ms bigint not null,
     until_ms bigint not null,
-    check_at_ms bigint not null check (check_at_ms <= until_ms),
+    check_at_ms bigint not null,
     primary key (claim_id, partition_key, execution_id)
 ) with (fillfactor = 70);
 
@@ -99,8 +110,8 @@ create index ff_lease_check on ff_lease (check_at_ms);
 create table ff_payload (
     execution_id uuid not null,
     partition_key smallint not null,
-    attempt_index integer not null check (attempt_index >= 0),
-    kind text not null check (kind in ('input', 'result')),
+    attempt_index integer not null,
+    kind ff_payload_kind not null,
     encoding text,
     bytes bytea not null,
     primary key (partition_key, execution_id, kind, attempt_index)
@@ -110,14 +121,13 @@ create table ff_payload (
 create table ff_attempt (
     execution_id uuid not null,
     partition_key smallint not null,
-    attempt_index integer not null check (attempt_index >= 0),
-    kind text not null check (kind in ('initial', 'retry', 'reclaim', 'replay')),
+    attempt_index integer not null,
+    kind ff_attempt_kind not null,
     worker_id text not null,
     worker_instance_id text not null,
     started_at_ms bigint not null,
     ended_at_ms bigint not null,
-    outcome text not null check (outcome in ('ended_success', 'ended_failure',
-        'ended_cancelled', 'interrupted_reclaimed', 'ended_expired')),
+    outcome ff_attempt_outcome not null,
     failure_reason text,
     failure_category text,
     primary key (partition_key, execution_id, attempt_index)
@@ -147,12 +157,11 @@ create table ff_timer (
     due_ms bigint not null,
     execution_id uuid not null,
     partition_key smallint not null,
-    kind text not null check (kind in ('delay', 'attempt_timeout', 'deadline', 'retention')),
+    kind ff_timer_kind not null,
     queue bigint,
     rank integer,
     turn_ms bigint,
-    primary key (kind, due_ms, partition_key, execution_id),
-    check ((kind = 'delay') = (queue is not null))
+    primary key (kind, due_ms, partition_key, execution_id)
 );
 
 create table ff_tag (
@@ -173,8 +182,7 @@ create table ff_event (
     partition_key smallint not null,
     namespace text not null,
     lane_id text not null,
-    kind text not null check (kind in ('completion', 'attempt_failed', 'lease_expired',
-        'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld')),
+    kind ff_event_kind not null,
     attempt_index integer,
     outcome text,
     reason text,
@@ -206,9 +214,66 @@ create index ff_idempotency_expires on ff_idempotency (expires_at_ms);
 create table ff_consumer (
     name text not null primary key,
     base pg_snapshot not null,
-    base_seq bigint not null check (base_seq >= 0),
+    base_seq bigint not null,
     upto pg_snapshot not null,
-    upto_seq bigint not null check (upto_seq >= 0),
-    after_seq bigint not null check (after_seq >= 0),
+    upto_seq bigint not null,
+    after_seq bigint not null,
     updated_at_ms bigint not null
+);
+
+-- Rows on their way in. A statement takes them as one array, which one function call unpacks; an
+-- array for each column would cost a call for each column, in a batch of one as well. A type is
+-- never changed: a later shape of a row is another type.
+create type ff_execution_row as (
+    partition_key smallint, execution_id uuid, at tid, version bigint, before bigint, priority integer,
+    tags text, deadline_at_ms bigint, epoch bigint, attempts integer, retries integer,
+    reclaims integer, replays integer, progress_percent integer, progress_message text,
+    progress_at_ms bigint, started_at_ms bigint, updated_at_ms bigint, phase text, outcome text,
+    next_attempt text, wait_until_ms bigint, wait_reason text, held_reason text,
+    held_at_ms bigint, lease_end text, attempt_index integer, attempt_kind text, worker_id text,
+    worker_instance_id text, attempt_started_at_ms bigint, attempt_ran_ms bigint, claim_id uuid,
+    resumed boolean, timeout_at_ms bigint, failure_reason text, failure_category text,
+    has_result boolean, cancelled_by text, end_reason text, terminal_at_ms bigint,
+    retain_until_ms bigint
+);
+
+create type ff_new_execution_row as (
+    partition_key smallint, execution_id uuid, version bigint, namespace text, lane_id text,
+    kind text, creator text, policy text, idempotency_key text, fingerprint bytea,
+    created_at_ms bigint, priority integer, tags text, deadline_at_ms bigint, epoch bigint,
+    attempts integer, retries integer, reclaims integer, replays integer,
+    progress_percent integer, progress_message text, progress_at_ms bigint, started_at_ms bigint,
+    updated_at_ms bigint, phase text, outcome text, next_attempt text, wait_until_ms bigint,
+    wait_reason text, held_reason text, held_at_ms bigint, lease_end text, attempt_index integer,
+    attempt_kind text, worker_id text, worker_instance_id text, attempt_started_at_ms bigint,
+    attempt_ran_ms bigint, claim_id uuid, resumed boolean, timeout_at_ms bigint,
+    failure_reason text, failure_category text, has_result boolean, cancelled_by text,
+    end_reason text, terminal_at_ms bigint, retain_until_ms bigint
+);
+
+create type ff_lease_row as (
+    partition_key smallint, execution_id uuid, epoch bigint, claim_id uuid,
+    acquired_at_ms bigint, renewed_at_ms bigint, until_ms bigint, check_at_ms bigint,
+    before_ms bigint
+);
+
+create type ff_payload_row as (
+    partition_key smallint, execution_id uuid, kind text, attempt_index integer, encoding text,
+    bytes bytea
+);
+
+create type ff_ready_row as (
+    queue bigint, rank integer, turn_ms bigint, partition_key smallint, execution_id uuid
+);
+
+create type ff_timer_row as (
+    kind text, due_ms bigint, partition_key smallint, execution_id uuid, queue bigint,
+    rank integer, turn_ms bigint
+);
+
+create type ff_event_row as (
+    partition_key smallint, execution_id uuid, at_ms bigint, namespace text, lane_id text,
+    kind text, attempt_index integer, outcome text, reason text, failure_category text,
+    worker_id text, worker_instance_id text, retry_at_ms bigint, priority_from integer,
+    priority_to integer
 );

@@ -6,7 +6,7 @@
 //! of their keys and read in one flight, written in a second. A fast miss goes to the locked path
 //! once; that one is tried again a bounded number of times when others are in the way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,17 +15,19 @@ use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
 use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
-use ff_core::index::{QueueId, TimerKind};
+use ff_core::index::{QueueId, Timer, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy, Millis};
 use ff_core::{fold, needs};
 
+use crate::claim::delays::Delays;
 use crate::claim::heads::Heads;
+use crate::codec::Tid;
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::feed;
 use crate::load::Wanted;
-use crate::write::Rows;
+use crate::write::{Places, Rows};
 
 mod held;
 
@@ -51,6 +53,8 @@ pub struct State {
     pub signals: Arc<Signals>,
     /// Where the queues begin.
     pub heads: Heads,
+    /// When the next delay is over.
+    pub delays: Delays,
     /// Queues that are registered for certain.
     queues: Mutex<BTreeSet<QueueId>>,
     /// Executions whose last version is known.
@@ -93,6 +97,7 @@ impl State {
             entropy: Mutex::new(entropy),
             signals,
             heads: Heads::default(),
+            delays: Delays::default(),
             queues: Mutex::default(),
             held: Held::default(),
         }
@@ -118,15 +123,24 @@ impl State {
     }
 
     /// A write set is durable: remembers what it says, and wakes those who wait for it.
-    pub fn committed(&self, set: &WriteSet) {
+    pub fn committed(&self, set: &WriteSet, places: &HashMap<ExecutionId, Tid>) {
         if !set.queues.is_empty() {
             let mut known = self.queues.lock().expect("no holder of this lock panics");
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
-        self.held.learn(set);
+        self.held.learn(set, places);
         self.heads.lower(set.ready.insert.iter().copied());
-        let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
-        self.signals.committed(delayed || !set.ready.insert.is_empty(), !set.events.is_empty());
+        let delays = |timers: &[Timer]| -> Option<Millis> {
+            let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
+            delays.map(|timer| timer.due).min()
+        };
+        let filed = delays(&set.timers.insert);
+        self.delays.filed(filed);
+        if delays(&set.timers.remove).is_some() {
+            self.delays.removed();
+        }
+        self.signals
+            .committed(filed.is_some() || !set.ready.insert.is_empty(), !set.events.is_empty());
     }
 
     /// Nobody knows what became of a batch: what it touched must be read again.
@@ -158,21 +172,28 @@ async fn fast(
     batch: &[Command],
     tape: &mut Tape,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
-    let Some(mut have) = state.held.recall(batch) else { return Ok(None) };
+    let Some((mut have, places)) = state.held.recall(batch) else { return Ok(None) };
     let assumed: Vec<_> = have.executions.keys().copied().collect();
     let (outcomes, set, now) = state.fold(batch, &mut have, tape);
     // A refusal, or an answer that writes nothing, would rest on what nobody checks.
     if outcomes.iter().any(Result::is_err) || !guards(&set, &assumed) {
         return Ok(None);
     }
-    let rows = Rows::new(&set, now);
-    let mut steps = vec![Step::Begin];
-    steps.extend(rows.steps());
-    steps.push(Step::Commit);
+    let rows = Rows::new(&set, now, &places);
     let mut session = state.connections.get(purpose(batch)).await?;
-    match session.fly(&steps).await {
+    let landed = match rows.whole() {
+        Some(step) => session.alone(step).await,
+        None => {
+            let mut steps = vec![Step::Begin];
+            steps.extend(rows.steps());
+            steps.push(Step::Commit);
+            session.fly(&steps).await
+        }
+    };
+    match landed {
         Ok(_) => {
-            state.committed(&set);
+            // What is still held was written where nobody told us.
+            state.committed(&set, &HashMap::new());
             Ok(Some(outcomes))
         }
         Err(trouble) => {
@@ -269,15 +290,16 @@ async fn once(state: &State, batch: &[Command], tape: &mut Tape) -> Result<Vec<O
         }
     }
     let (outcomes, set, now) = state.fold(&readable, &mut loaded.have, tape);
-    let rows = Rows::new(&set, now);
-    let mut steps = rows.steps();
+    let places = Places::default();
+    let rows = Rows::new(&set, now, &places);
+    let mut steps = rows.fewest();
     steps.push(Step::Commit);
     if let Err(trouble) = session.fly(&steps).await {
         state.doubt(&set);
         session.settle().await;
         return Err(trouble);
     }
-    state.committed(&set);
+    state.committed(&set, &HashMap::new());
     let mut outcomes = outcomes.into_iter();
     let all = (0..batch.len()).map(|at| match refused.remove(&at) {
         Some(rejection) => Err(rejection),

@@ -5,18 +5,23 @@
 //! are made here, and a second flight writes them. No lock is ever waited for.
 
 mod choice;
+pub mod delays;
 pub mod heads;
 mod look;
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use ff_core::backend::StoreError;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::claim::Leased;
 use ff_core::fold::Blob;
+use ff_core::ids::ExecutionId;
 use ff_core::{ClaimAsk, Claimed, Claims};
+use tokio_postgres::Row;
 
 use crate::apply::State;
+use crate::codec::{Reader, Tid};
 use crate::connection::{Purpose, Session, Step, Trouble};
 use crate::load::{blobs_step, read_blob};
 use crate::write::Rows;
@@ -60,10 +65,12 @@ async fn once(state: &State, asks: &[ClaimAsk]) -> Result<Claims, Trouble> {
 /// Only moves due delays.
 async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Trouble> {
     let now = state.clock.now();
+    state.delays.begin();
     let answers = session.alone(promotion(now)).await?;
     let promoted = Promoted::read(&answers)?;
     state.heads.lower_to(promoted.moved.iter().copied());
     let next_due = promoted.next(session, now).await?;
+    state.delays.promoted(next_due);
     Ok(Claims { given: Vec::new(), next_due, now })
 }
 
@@ -72,29 +79,44 @@ async fn serve(
     session: &mut Session<'_>,
     asks: &[ClaimAsk],
 ) -> Result<Claims, Trouble> {
-    let now = state.clock.now();
-    let mut look = Look::new(asks, now, state.heads.begin());
-    look.first(state, session).await?;
-    let next_due = look.promoted.next(session, now).await?;
-    let mut choice = Choice::make(state, asks, &look);
-    while let Some(wider) = look.widen(&choice) {
-        look.again(state, session, wider).await?;
-        choice = Choice::make(state, asks, &look);
-    }
-    if choice.is_empty()
-        && let Err(wait) = look.from_the_beginning(state, session).await?
-    {
-        session.fly(&[Step::Commit]).await?;
+    let mut wide = false;
+    loop {
+        let now = state.clock.now();
+        let floors = if wide { BTreeMap::new() } else { state.heads.begin() };
+        state.delays.begin();
+        let mut look = Look::new(asks, now, floors, wide);
+        look.first(state, session).await?;
+        let mut next_due = state.delays.next();
+        let mut choice = Choice::make(state, asks, &look);
+        while let Some(wider) = look.widen(&choice) {
+            look.again(state, session, wider).await?;
+            choice = Choice::make(state, asks, &look);
+        }
+        if !choice.is_empty() {
+            state.heads.granting(asks.iter().map(|ask| ask.claim_id));
+            let given = grant(state, session, choice, &look).await?;
+            return Ok(Claims { given, next_due, now });
+        }
+        let any = look.is_there_any(state, session).await?;
         state.heads.lower_to(look.promoted.moved.iter().copied());
-        let soon = now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        let next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
-        return Ok(Claims { given: asks.iter().map(|_| Vec::new()).collect(), next_due, now });
+        match any {
+            // Before where we looked, or held by others as far as we looked: once more.
+            Ok(true) if !wide => wide = true,
+            Ok(_) => {
+                state.heads.asked(asks.iter().map(|ask| ask.claim_id));
+                return Ok(Claims { given: nothing(asks), next_due, now });
+            }
+            Err(wait) => {
+                let soon = now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
+                return Ok(Claims { given: nothing(asks), next_due, now });
+            }
+        }
     }
-    if choice.is_empty() {
-        choice = Choice::make(state, asks, &look);
-    }
-    let given = grant(state, session, choice, &look).await?;
-    Ok(Claims { given, next_due, now })
+}
+
+fn nothing(asks: &[ClaimAsk]) -> Vec<Vec<Claimed>> {
+    asks.iter().map(|_| Vec::new()).collect()
 }
 
 /// Writes what was chosen, and fetches the inputs that did not come with it.
@@ -105,8 +127,9 @@ async fn grant(
     look: &Look<'_>,
 ) -> Result<Vec<Vec<Claimed>>, Trouble> {
     let Choice { set, leased, absent, mut inputs, decided_at, .. } = choice;
-    let rows = Rows::new(&set, decided_at);
-    let mut steps = rows.steps();
+    let places = look.places_of(&leased);
+    let rows = Rows::new(&set, decided_at, &places);
+    let mut steps = rows.fewest();
     let writes = steps.len();
     if !absent.is_empty() {
         steps.push(blobs_step(&absent));
@@ -121,7 +144,11 @@ async fn grant(
     };
     state.heads.lower_to(look.promoted.moved.iter().copied());
     state.heads.raise(look.floors_after(&leased));
-    state.committed(&set);
+    let mut moved = HashMap::new();
+    for row in answers.iter().take(writes).flatten() {
+        moved.extend(read_moved(row)?);
+    }
+    state.committed(&set, &moved);
     for row in answers.get(writes).into_iter().flatten() {
         let blob = read_blob(row)?;
         inputs.insert(blob.at.execution(), blob);
@@ -140,4 +167,14 @@ fn leases(outcomes: Vec<Outcome>) -> Vec<Leased> {
         other => unreachable!("a claim was accepted, not {other:?}"),
     };
     outcomes.into_iter().map(leased).collect()
+}
+
+/// Where an execution stands after it was leased, if the statement tells.
+fn read_moved(row: &Row) -> Result<Option<(ExecutionId, Tid)>, Trouble> {
+    if row.columns().len() < 4 {
+        return Ok(None);
+    }
+    let mut r = Reader::new(row);
+    let id = r.id()?;
+    Ok(Some((id, r.take("at")?)))
 }

@@ -1,7 +1,9 @@
 //! Columns to values and back.
 //!
-//! Rows travel to the database as one array per column, so that a statement does not grow with
-//! the batch. A column that is null in every row is sent as no array at all, which costs nothing.
+//! Rows travel to the database as one array of a row type, so that a statement does not grow with
+//! the batch.
+
+mod composite;
 
 use bytes::Bytes;
 use ff_core::backend::StoreError;
@@ -13,8 +15,18 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use uuid::Uuid;
 
+pub use composite::{Composite, NAMES as ROW_TYPES, Record, Tid, Types};
+
 /// A parameter and its type.
-type Param<'a> = (Box<dyn ToSql + Sync + Send + 'a>, Type);
+type Param<'a> = (Box<dyn ToSql + Sync + Send + 'a>, Of);
+
+/// The type of a parameter.
+enum Of {
+    /// One that every database has.
+    Known(Type),
+    /// An array of one of our row types.
+    Rows(&'static str),
+}
 
 /// The parameters of a statement, in order.
 #[derive(Default)]
@@ -28,7 +40,13 @@ impl<'a> Params<'a> {
 
     /// One value.
     pub fn one(mut self, value: impl ToSql + Sync + Send + 'a, of: Type) -> Self {
-        self.0.push((Box::new(value), of));
+        self.0.push((Box::new(value), Of::Known(of)));
+        self
+    }
+
+    /// Rows of one of our types.
+    pub fn rows(mut self, of: &'static str, rows: Composite) -> Self {
+        self.0.push((Box::new(rows), Of::Rows(of)));
         self
     }
 
@@ -79,9 +97,13 @@ impl<'a> Params<'a> {
     }
 
     /// As the driver takes them when it has not asked the server for their types.
-    pub fn typed(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    pub fn typed(&self, types: &Types) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        let of = |of: &Of| match of {
+            Of::Known(known) => known.clone(),
+            Of::Rows(name) => types.get(*name).cloned().unwrap_or(Type::UNKNOWN),
+        };
         let all = self.0.iter();
-        all.map(|(value, of)| (value.as_ref() as &(dyn ToSql + Sync), of.clone())).collect()
+        all.map(|(value, kind)| (value.as_ref() as &(dyn ToSql + Sync), of(kind))).collect()
     }
 }
 
@@ -224,85 +246,96 @@ pub struct ToWrite {
     row: ExecutionRow,
     id: ExecutionId,
     claim: Option<Uuid>,
+    /// The version it was decided on.
+    before: Option<i64>,
+    /// Where it stood then, if that is known.
+    at: Option<Tid>,
 }
 
-impl From<&Execution> for ToWrite {
-    fn from(x: &Execution) -> Self {
+impl ToWrite {
+    /// Whether it is known where it stood.
+    pub fn is_placed(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// `x`, decided on when it had the version `before` and stood at `at`.
+    pub fn new(x: &Execution, before: Option<i64>, at: Option<Tid>) -> Self {
         let claim = match &x.state {
             State::Active(active) => Some(active.lease.claim_id),
             State::Runnable(_) | State::Terminal(_) => None,
         };
-        Self { row: ExecutionRow::from(x), id: x.id, claim }
+        Self { row: ExecutionRow::from(x), id: x.id, claim, before, at }
     }
 }
 
-/// The columns that `execution/put.sql` writes, in its order.
-pub fn mutable_columns<'a>(rows: &'a [ToWrite]) -> Params<'a> {
-    type Text = fn(&ExecutionRow) -> Option<&str>;
-    type Long = fn(&ExecutionRow) -> Option<i64>;
-    type Short = fn(&ExecutionRow) -> i64;
-    let texts = |p: Params<'a>, f: Text| p.some(rows.iter().map(|x| f(&x.row)), Type::TEXT_ARRAY);
-    let longs = |p: Params<'a>, f: Long| p.some(rows.iter().map(|x| f(&x.row)), Type::INT8_ARRAY);
-    let ints = |p: Params<'a>, f: Short| {
-        p.all(rows.iter().map(|x| i32::try_from(f(&x.row)).unwrap_or(i32::MAX)), Type::INT4_ARRAY)
-    };
-    let maybe_ints = |p: Params<'a>, f: Long| {
-        let int = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
-        p.some(rows.iter().map(|x| f(&x.row).map(int)), Type::INT4_ARRAY)
-    };
-    let p = Params::new().ids(rows.iter().map(|x| x.id));
-    let p = longs(p, |x| Some(x.version));
-    let p = ints(p, |x| x.priority);
-    let p = texts(p, |x| x.tags.as_deref());
-    let p = longs(p, |x| x.deadline_at_ms);
-    let p = longs(p, |x| Some(x.epoch));
-    let p = ints(p, |x| x.attempts);
-    let p = ints(p, |x| x.retries);
-    let p = ints(p, |x| x.reclaims);
-    let p = ints(p, |x| x.replays);
-    let p = maybe_ints(p, |x| x.progress_percent);
-    let p = texts(p, |x| x.progress_message.as_deref());
-    let p = longs(p, |x| x.progress_at_ms);
-    let p = longs(p, |x| x.started_at_ms);
-    let p = longs(p, |x| Some(x.updated_at_ms));
-    let p = texts(p, |x| Some(&x.phase));
-    let p = texts(p, |x| x.outcome.as_deref());
-    let p = texts(p, |x| x.next_attempt.as_deref());
-    let p = longs(p, |x| x.wait_until_ms);
-    let p = texts(p, |x| x.wait_reason.as_deref());
-    let p = texts(p, |x| x.held_reason.as_deref());
-    let p = longs(p, |x| x.held_at_ms);
-    let p = texts(p, |x| x.lease_end.as_deref());
-    let p = maybe_ints(p, |x| x.attempt_index);
-    let p = texts(p, |x| x.attempt_kind.as_deref());
-    let p = texts(p, |x| x.worker_id.as_deref());
-    let p = texts(p, |x| x.worker_instance_id.as_deref());
-    let p = longs(p, |x| x.attempt_started_at_ms);
-    let p = longs(p, |x| x.attempt_ran_ms);
-    let p = p.some(rows.iter().map(|x| x.claim), Type::UUID_ARRAY);
-    let p = p.some(rows.iter().map(|x| x.row.resumed), Type::BOOL_ARRAY);
-    let p = longs(p, |x| x.timeout_at_ms);
-    let p = texts(p, |x| x.failure_reason.as_deref());
-    let p = texts(p, |x| x.failure_category.as_deref());
-    let p = p.some(rows.iter().map(|x| x.row.has_result), Type::BOOL_ARRAY);
-    let p = texts(p, |x| x.cancelled_by.as_deref());
-    let p = texts(p, |x| x.end_reason.as_deref());
-    let p = longs(p, |x| x.terminal_at_ms);
-    longs(p, |x| x.retain_until_ms)
+/// Executions to update, as `ff_execution_row`.
+pub fn updates(rows: &[ToWrite]) -> Composite {
+    Composite::of(rows, |x, r| {
+        r.id(x.id);
+        r.tid(x.at);
+        r.long(x.row.version);
+        r.long(x.before);
+        mutable(x, r);
+    })
 }
 
-/// The columns that `execution/insert.sql` writes, in its order.
-pub fn all_columns(rows: &[ToWrite]) -> Params<'_> {
-    let text = Type::TEXT_ARRAY;
-    mutable_columns(rows)
-        .all(rows.iter().map(|x| x.row.namespace.as_str()), text.clone())
-        .all(rows.iter().map(|x| x.row.lane_id.as_str()), text.clone())
-        .all(rows.iter().map(|x| x.row.kind.as_str()), text.clone())
-        .all(rows.iter().map(|x| x.row.creator.as_str()), text.clone())
-        .some(rows.iter().map(|x| x.row.policy.as_deref()), text.clone())
-        .some(rows.iter().map(|x| x.row.idempotency_key.as_deref()), text)
-        .all(rows.iter().map(|x| x.row.fingerprint.as_slice()), Type::BYTEA_ARRAY)
-        .all(rows.iter().map(|x| x.row.created_at_ms), Type::INT8_ARRAY)
+/// Executions to insert, as `ff_new_execution_row`.
+pub fn inserts(rows: &[ToWrite]) -> Composite {
+    Composite::of(rows, |x, r| {
+        r.id(x.id);
+        r.long(x.row.version);
+        r.text(Some(&x.row.namespace));
+        r.text(Some(&x.row.lane_id));
+        r.text(Some(&x.row.kind));
+        r.text(Some(&x.row.creator));
+        r.text(x.row.policy.as_deref());
+        r.text(x.row.idempotency_key.as_deref());
+        r.bytes(Some(&x.row.fingerprint));
+        r.long(x.row.created_at_ms);
+        mutable(x, r);
+    })
+}
+
+/// The columns that may change, in the order of both types.
+fn mutable(x: &ToWrite, r: &mut Record<'_>) {
+    let ToWrite { row: x, claim, .. } = x;
+    r.int(x.priority);
+    r.text(x.tags.as_deref());
+    r.long(x.deadline_at_ms);
+    r.long(x.epoch);
+    r.int(x.attempts);
+    r.int(x.retries);
+    r.int(x.reclaims);
+    r.int(x.replays);
+    r.int(x.progress_percent);
+    r.text(x.progress_message.as_deref());
+    r.long(x.progress_at_ms);
+    r.long(x.started_at_ms);
+    r.long(x.updated_at_ms);
+    r.text(Some(&x.phase));
+    r.text(x.outcome.as_deref());
+    r.text(x.next_attempt.as_deref());
+    r.long(x.wait_until_ms);
+    r.text(x.wait_reason.as_deref());
+    r.text(x.held_reason.as_deref());
+    r.long(x.held_at_ms);
+    r.text(x.lease_end.as_deref());
+    r.int(x.attempt_index);
+    r.text(x.attempt_kind.as_deref());
+    r.text(x.worker_id.as_deref());
+    r.text(x.worker_instance_id.as_deref());
+    r.long(x.attempt_started_at_ms);
+    r.long(x.attempt_ran_ms);
+    r.uuid(*claim);
+    r.bool(x.resumed);
+    r.long(x.timeout_at_ms);
+    r.text(x.failure_reason.as_deref());
+    r.text(x.failure_category.as_deref());
+    r.bool(x.has_result);
+    r.text(x.cancelled_by.as_deref());
+    r.text(x.end_reason.as_deref());
+    r.long(x.terminal_at_ms);
+    r.long(x.retain_until_ms);
 }
 
 /// How bytes are encoded.

@@ -20,7 +20,7 @@ use ff_core::command::Traffic;
 use futures_util::future::join_all;
 use tokio_postgres::{Error, Row};
 
-use crate::codec::Params;
+use crate::codec::{Params, Types};
 pub use address::Address;
 pub use trouble::Trouble;
 
@@ -41,6 +41,7 @@ pub struct Connections {
     admin: Pool,
     claim: Pool,
     read: Pool,
+    types: Types,
 }
 
 /// What a connection is for.
@@ -56,7 +57,7 @@ pub enum Purpose {
 
 impl Connections {
     /// Connections to `address`; none is open yet.
-    pub fn new(address: Address) -> Result<Self, StoreError> {
+    pub fn new(address: Address, types: Types) -> Result<Self, StoreError> {
         let pool = |purpose: Purpose, size: usize| {
             let config = address.config(purpose);
             let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -75,6 +76,7 @@ impl Connections {
             claim: pool(Purpose::Claim, 1)?,
             read: pool(Purpose::Read, READERS)?,
             address,
+            types,
         })
     }
 
@@ -90,7 +92,8 @@ impl Connections {
         };
         let client = pool.get().await.map_err(Trouble::unreachable)?;
         let begin = self.address.begin(purpose);
-        Ok(Session { client: Some(client), begin, pooled: self.address.pooled, open: false })
+        let (types, pooled) = (&self.types, self.address.pooled);
+        Ok(Session { client: Some(client), begin, types, pooled, open: false })
     }
 
     /// Runs one statement that changes nothing.
@@ -136,6 +139,7 @@ pub enum Step<'a> {
 pub struct Session<'c> {
     client: Option<Object>,
     begin: &'c str,
+    types: &'c Types,
     pooled: bool,
     open: bool,
 }
@@ -161,7 +165,8 @@ impl Session<'_> {
         let values: Vec<_> = steps
             .iter()
             .map(|step| match step {
-                Step::Run(_, params) => (params.values(), params.typed()),
+                Step::Run(_, params) if self.pooled => (Vec::new(), params.typed(self.types)),
+                Step::Run(_, params) => (params.values(), Vec::new()),
                 Step::Begin | Step::Commit => (Vec::new(), Vec::new()),
             })
             .collect();
@@ -177,15 +182,19 @@ impl Session<'_> {
         );
         let landed = join_all(flights).await;
         let mut rows = Vec::with_capacity(landed.len());
+        let mut first = Ok(());
         for (step, answer) in steps.iter().zip(landed) {
-            let answer = answer.map_err(Trouble::from)?;
-            match step {
-                Step::Run(..) => rows.push(answer),
-                Step::Begin => {}
-                Step::Commit => self.open = false,
+            match answer {
+                Ok(answer) => match step {
+                    Step::Run(..) => rows.push(answer),
+                    Step::Begin => {}
+                    // After a failure it has undone what was open.
+                    Step::Commit => self.open = false,
+                },
+                Err(error) => first = first.and(Err(Trouble::from(error))),
             }
         }
-        Ok(rows)
+        first.map(|()| rows)
     }
 
     /// Runs one statement in a transaction of its own.

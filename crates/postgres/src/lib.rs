@@ -94,13 +94,13 @@ impl Postgres {
     /// Opens a database and brings its schema up to date. Must be called inside a Tokio runtime.
     pub async fn open(options: Options) -> Result<Self, StoreError> {
         let address = Address::parse(&options.url, options.schema.as_deref())?;
-        migrate::migrate(&address).await?;
+        let types = migrate::migrate(&address).await?;
         let signals = Signals::new();
         let mut tasks = JoinSet::new();
         if !address.pooled {
             listener::start(address.clone(), Arc::clone(&signals), &mut tasks);
         }
-        let connections = Connections::new(address)?;
+        let connections = Connections::new(address, types)?;
         let own = if options.clock.is_none() {
             Some(Arc::new(DatabaseClock::start(&connections).await?))
         } else {
@@ -131,7 +131,7 @@ impl Postgres {
 
     /// Brings the schema at `url` up to date.
     pub async fn migrate(url: &str) -> Result<(), StoreError> {
-        migrate::migrate(&Address::parse(url, None)?).await
+        migrate::migrate(&Address::parse(url, None)?).await.map(drop)
     }
 }
 

@@ -23,13 +23,14 @@ statements! {
     consumer { load put remove }
     event { history insert newest read remove tail unseen }
     execution { insert load lock put remove }
+    hot { claim create finish }
     idempotency { due load put remove }
-    lease { by_claim due insert refile remove renew }
+    lease { by_claim due insert lock refile remove renew }
     list { attempts consumers counts executions lane lanes partition tagged }
     payload { insert load remove }
     queue { insert }
-    ready { head insert promote remove }
-    schema { exists namespace now version }
+    ready { any head insert promote remove }
+    schema { exists namespace now types version }
     tag { insert remove }
     timer { due insert next remove retention }
     wake { arm disarm tell }

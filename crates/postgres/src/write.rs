@@ -1,18 +1,20 @@
 //! Writing what a fold decided: one statement for each kind of row, whatever their number.
 
+use std::collections::HashMap;
+
 use ff_core::event::Cursor;
-use ff_core::execution::Execution;
-use ff_core::fold::{BlobRef, LeaseRow, WriteSet};
+use ff_core::fold::{Blob, BlobRef, LeaseRow, WriteSet};
+use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
 use ff_core::time::Millis;
 use tokio_postgres::types::Type;
 
-use crate::codec::{Params, ToWrite, all_columns, mutable_columns, partition};
+use crate::codec::{Composite, Params, Tid, ToWrite, inserts, updates};
 use crate::connection::Step;
 use crate::load::nothing_seen;
 use crate::statements::{
-    attempt, consumer, event, execution, idempotency, lease, payload, queue, ready, tag, timer,
+    attempt, consumer, event, execution, hot, idempotency, lease, payload, queue, ready, tag, timer,
 };
 
 /// The rows of a write set, flattened, for the statements to borrow.
@@ -21,22 +23,31 @@ pub struct Rows<'s> {
     now: Millis,
     inserted: Vec<ToWrite>,
     updated: Vec<ToWrite>,
-    versions: Vec<i64>,
     attempts: Vec<AttemptRow>,
-    events: Vec<EventRow>,
+    events: Vec<(ExecutionId, EventRow)>,
     capabilities: Vec<String>,
+    places: &'s Places,
+}
+
+/// Where rows stand, as far as is known.
+#[derive(Default)]
+pub struct Places {
+    /// Executions.
+    pub executions: HashMap<ExecutionId, Tid>,
+    /// Their places in queues.
+    pub ready: HashMap<ExecutionId, Tid>,
 }
 
 impl<'s> Rows<'s> {
     /// Flattens `set`, which was decided at `now`.
-    pub fn new(set: &'s WriteSet, now: Millis) -> Self {
-        let (mut inserted, mut updated, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    pub fn new(set: &'s WriteSet, now: Millis, places: &'s Places) -> Self {
+        let (mut inserted, mut updated) = (Vec::new(), Vec::new());
         for write in &set.executions {
             match (&write.before, &write.after) {
-                (None, Some(after)) => inserted.push(ToWrite::from(after)),
+                (None, Some(after)) => inserted.push(ToWrite::new(after, None, None)),
                 (Some(before), Some(after)) => {
-                    updated.push(ToWrite::from(after));
-                    versions.push(version(before));
+                    let at = places.executions.get(&after.id).copied();
+                    updated.push(ToWrite::new(after, Some(stored(before.version)), at));
                 }
                 // Removed: that is the first thing written.
                 (_, None) => {}
@@ -49,9 +60,13 @@ impl<'s> Rows<'s> {
             now,
             inserted,
             updated,
-            versions,
+            places,
             attempts: set.attempts.iter().map(AttemptRow::from).collect(),
-            events: set.events.iter().map(EventRow::from).collect(),
+            events: set
+                .events
+                .iter()
+                .map(|event| (event.execution, EventRow::from(event)))
+                .collect(),
             capabilities: set.queues.iter().map(|queue| json(&queue.capabilities)).collect(),
         }
     }
@@ -63,12 +78,11 @@ impl<'s> Rows<'s> {
         let mut steps = Vec::new();
         self.removals(&mut steps);
         if !self.inserted.is_empty() {
-            steps.push(Step::Run(execution::insert, all_columns(&self.inserted)));
+            steps.push(Step::Run(execution::insert, new_executions(&self.inserted)));
         }
         if !self.updated.is_empty() {
-            let versions = self.versions.iter().copied();
-            let params = mutable_columns(&self.updated).all(versions, Type::INT8_ARRAY);
-            steps.push(Step::Run(execution::put, params.count(self.updated.len())));
+            let params = executions(&self.updated).count(self.updated.len());
+            steps.push(Step::Run(execution::put, params));
         }
         self.leases(&mut steps);
         self.keys(&mut steps);
@@ -79,6 +93,67 @@ impl<'s> Rows<'s> {
         self.tags(&mut steps);
         self.events(&mut steps);
         steps
+    }
+
+    /// The one statement that writes everything, where there is one: for creations, claims and
+    /// ends of leases that touch nothing else.
+    pub fn whole(&self) -> Option<Step<'_>> {
+        let set = self.set;
+        let other = !set.removed.is_empty()
+            || !set.keys.is_empty()
+            || !set.consumers.is_empty()
+            || !set.attempts.is_empty()
+            || !set.queues.is_empty()
+            || !set.timers.remove.is_empty()
+            || !set.tags.remove.is_empty()
+            || !set.tags.insert.is_empty();
+        let (inserted, updated) = (self.inserted.len(), self.updated.len());
+        let (before, after) = (
+            || set.leases.iter().filter_map(|write| write.before.as_ref()),
+            || set.leases.iter().filter_map(|write| write.after.as_ref()),
+        );
+        let (ended, granted) = (before().count(), after().count());
+        let placed = self.updated.iter().all(ToWrite::is_placed);
+        let freed: Option<Vec<Tid>> = set
+            .ready
+            .remove
+            .iter()
+            .map(|ready| self.places.ready.get(&ready.execution).copied())
+            .collect();
+        match (inserted, updated, ended, granted) {
+            _ if other || !placed => None, // not ours: a guard, not a variant
+            (1.., 0, 0, 0)
+                if set.ready.remove.is_empty()
+                    && set.timers.insert.is_empty()
+                    && set.events.is_empty() =>
+            {
+                let params = payloads(new_executions(&self.inserted), &set.blobs);
+                Some(Step::Run(hot::create, ready_rows(params, &set.ready.insert)))
+            }
+            (0, 1.., 0, 1..)
+                if set.blobs.is_empty()
+                    && set.ready.insert.is_empty()
+                    && set.timers.insert.is_empty()
+                    && set.events.is_empty() =>
+            {
+                let params = leases(executions(&self.updated), after().map(|row| (row, None)));
+                let params = params.one(freed?, Type::TID_ARRAY).count(updated);
+                Some(Step::Run(hot::claim, params))
+            }
+            (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
+                let params = executions(&self.updated);
+                let params = leases(params, before().map(|row| (row, Some(row))));
+                let params = timer_rows(payloads(params, &set.blobs), &set.timers.insert);
+                let params = ready_rows(event_rows(params, &self.events), &set.ready.insert);
+                Some(Step::Run(hot::finish, params.count(updated).count(ended)))
+            }
+            _ => None, // not ours: counts
+        }
+    }
+
+    /// Whatever writes everything.
+    pub fn fewest(&self) -> Vec<Step<'_>> {
+        self.whole().map_or_else(|| self.steps(), |step| vec![step])
     }
 
     fn removals<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
@@ -104,33 +179,26 @@ impl<'s> Rows<'s> {
                 }
             }
         }
+        let kinds = [!ended.is_empty(), !renewed.is_empty(), !refiled.is_empty()];
+        if kinds.into_iter().filter(|any| *any).count() > 1 {
+            let before = self.set.leases.iter().filter_map(|write| write.before.as_ref());
+            let claims = before.clone().map(|row| row.lease.claim_id);
+            let params = Params::new().ids(before.map(|row| row.execution));
+            steps.push(Step::Run(lease::lock, params.all(claims, Type::UUID_ARRAY)));
+        }
         if !ended.is_empty() {
-            let params = guards(ended.iter().copied()).count(ended.len());
-            steps.push(Step::Run(lease::remove, params));
+            let params = leases(Params::new(), ended.iter().map(|row| (*row, Some(*row))));
+            steps.push(Step::Run(lease::remove, params.count(ended.len())));
         }
         for (sql, rows) in [(lease::renew, renewed), (lease::refile, refiled)] {
             if rows.is_empty() {
                 continue;
             }
-            let (ms, count) = (Type::INT8_ARRAY, rows.len());
-            let mut params = guards(rows.iter().map(|(before, _)| *before))
-                .all(rows.iter().map(|(_, after)| after.lease.renewed_at.0), ms.clone())
-                .all(rows.iter().map(|(_, after)| after.lease.until.0), ms.clone());
-            if sql == lease::refile {
-                params = params.all(rows.iter().map(|(_, after)| after.lease.check_at.0), ms);
-            }
-            steps.push(Step::Run(sql, params.count(count)));
+            let moved = rows.iter().map(|(before, after)| (*after, Some(*before)));
+            steps.push(Step::Run(sql, leases(Params::new(), moved).count(rows.len())));
         }
         if !granted.is_empty() {
-            let ms = Type::INT8_ARRAY;
-            let params = Params::new()
-                .ids(granted.iter().map(|row| row.execution))
-                .all(granted.iter().map(|row| stored(row.epoch)), ms.clone())
-                .all(granted.iter().map(|row| row.lease.claim_id), Type::UUID_ARRAY)
-                .all(granted.iter().map(|row| row.lease.acquired_at.0), ms.clone())
-                .all(granted.iter().map(|row| row.lease.renewed_at.0), ms.clone())
-                .all(granted.iter().map(|row| row.lease.until.0), ms.clone())
-                .all(granted.iter().map(|row| row.lease.check_at.0), ms);
+            let params = leases(Params::new(), granted.iter().map(|row| (*row, None)));
             steps.push(Step::Run(lease::insert, params));
         }
     }
@@ -211,17 +279,7 @@ impl<'s> Rows<'s> {
             steps.push(Step::Run(attempt::insert, params));
         }
         if !self.set.blobs.is_empty() {
-            let rows = &self.set.blobs;
-            let place = |at: BlobRef| match at {
-                BlobRef::Input(_) => ("input", 0),
-                BlobRef::Result(_, attempt) => ("result", i32::try_from(attempt).unwrap_or(0)),
-            };
-            let params = Params::new()
-                .ids(rows.iter().map(|blob| blob.at.execution()))
-                .all(rows.iter().map(|blob| place(blob.at).0), text.clone())
-                .all(rows.iter().map(|blob| place(blob.at).1), Type::INT4_ARRAY)
-                .some(rows.iter().map(|blob| blob.encoding.as_ref().map(|e| e.as_str())), text)
-                .all(rows.iter().map(|blob| &blob.bytes[..]), Type::BYTEA_ARRAY);
+            let params = payloads(Params::new(), &self.set.blobs);
             steps.push(Step::Run(payload::insert, params));
         }
     }
@@ -241,21 +299,17 @@ impl<'s> Rows<'s> {
     fn places<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let (ready, timers) = (&self.set.ready, &self.set.timers);
         if !timers.remove.is_empty() {
-            let rows = &timers.remove;
-            let params = Params::new()
-                .all(rows.iter().map(|row| row.kind.as_str()), Type::TEXT_ARRAY)
-                .all(rows.iter().map(|row| row.due.0), Type::INT8_ARRAY)
-                .ids(rows.iter().map(|row| row.execution));
+            let params = timer_rows(Params::new(), &timers.remove);
             steps.push(Step::Run(timer::remove, params));
         }
         if !ready.remove.is_empty() {
-            steps.push(Step::Run(ready::remove, ready_params(&ready.remove)));
+            steps.push(Step::Run(ready::remove, ready_rows(Params::new(), &ready.remove)));
         }
         if !ready.insert.is_empty() {
-            steps.push(Step::Run(ready::insert, ready_params(&ready.insert)));
+            steps.push(Step::Run(ready::insert, ready_rows(Params::new(), &ready.insert)));
         }
         if !timers.insert.is_empty() {
-            steps.push(Step::Run(timer::insert, timer_params(&timers.insert)));
+            steps.push(Step::Run(timer::insert, timer_rows(Params::new(), &timers.insert)));
         }
     }
 
@@ -274,60 +328,94 @@ impl<'s> Rows<'s> {
     }
 
     fn events<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let rows = &self.events;
-        if rows.is_empty() {
-            return;
+        if !self.events.is_empty() {
+            steps.push(Step::Run(event::insert, event_rows(Params::new(), &self.events)));
         }
-        let (text, int) = (Type::TEXT_ARRAY, Type::INT4_ARRAY);
-        let params = Params::new()
-            .ids(self.set.events.iter().map(|event| event.execution))
-            .all(rows.iter().map(|e| e.at_ms), Type::INT8_ARRAY)
-            .all(rows.iter().map(|e| e.namespace.as_str()), text.clone())
-            .all(rows.iter().map(|e| e.lane_id.as_str()), text.clone())
-            .all(rows.iter().map(|e| e.kind.as_str()), text.clone())
-            .some(rows.iter().map(|e| e.attempt_index.map(short)), int.clone())
-            .some(rows.iter().map(|e| e.outcome.as_deref()), text.clone())
-            .some(rows.iter().map(|e| e.reason.as_deref()), text.clone())
-            .some(rows.iter().map(|e| e.failure_category.as_deref()), text.clone())
-            .some(rows.iter().map(|e| e.worker_id.as_deref()), text.clone())
-            .some(rows.iter().map(|e| e.worker_instance_id.as_deref()), text)
-            .some(rows.iter().map(|e| e.retry_at_ms), Type::INT8_ARRAY)
-            .some(rows.iter().map(|e| e.priority_from.map(short)), int.clone())
-            .some(rows.iter().map(|e| e.priority_to.map(short)), int);
-        steps.push(Step::Run(event::insert, params));
     }
 }
 
-/// What names a lease and says that it has not moved.
-fn guards<'a>(rows: impl Iterator<Item = &'a LeaseRow> + Clone) -> Params<'static> {
-    Params::new()
-        .ids(rows.clone().map(|row| row.execution))
-        .all(rows.clone().map(|row| stored(row.epoch)), Type::INT8_ARRAY)
-        .all(rows.clone().map(|row| row.lease.claim_id), Type::UUID_ARRAY)
-        .all(rows.map(|row| row.lease.until.0), Type::INT8_ARRAY)
+fn executions(rows: &[ToWrite]) -> Params<'static> {
+    Params::new().rows("ff_execution_row", updates(rows))
 }
 
-fn ready_params(rows: &[Ready]) -> Params<'_> {
-    Params::new()
-        .all(rows.iter().map(|row| row.queue.0), Type::INT8_ARRAY)
-        .all(rows.iter().map(|row| row.rank), Type::INT4_ARRAY)
-        .all(rows.iter().map(|row| row.turn.0), Type::INT8_ARRAY)
-        .ids(rows.iter().map(|row| row.execution))
+fn new_executions(rows: &[ToWrite]) -> Params<'static> {
+    Params::new().rows("ff_new_execution_row", inserts(rows))
 }
 
-fn timer_params(rows: &[Timer]) -> Params<'_> {
-    Params::new()
-        .all(rows.iter().map(|row| row.kind.as_str()), Type::TEXT_ARRAY)
-        .all(rows.iter().map(|row| row.due.0), Type::INT8_ARRAY)
-        .all(rows.iter().map(|row| partition(row.execution)), Type::INT2_ARRAY)
-        .all(rows.iter().map(|row| row.execution.uuid()), Type::UUID_ARRAY)
-        .some(rows.iter().map(|row| row.ready.map(|ready| ready.queue.0)), Type::INT8_ARRAY)
-        .some(rows.iter().map(|row| row.ready.map(|ready| ready.rank)), Type::INT4_ARRAY)
-        .some(rows.iter().map(|row| row.ready.map(|ready| ready.turn.0)), Type::INT8_ARRAY)
+/// Leases as they are to be, each with what it was, if it is to be found by that.
+fn leases<'r>(
+    params: Params<'static>,
+    rows: impl Iterator<Item = (&'r LeaseRow, Option<&'r LeaseRow>)>,
+) -> Params<'static> {
+    let rows: Vec<_> = rows.collect();
+    let rows = Composite::of(&rows, |(row, before), r| {
+        r.id(row.execution);
+        r.long(stored(row.epoch));
+        r.uuid(Some(row.lease.claim_id));
+        r.long(row.lease.acquired_at.0);
+        r.long(row.lease.renewed_at.0);
+        r.long(row.lease.until.0);
+        r.long(row.lease.check_at.0);
+        r.long(before.map(|before| before.lease.until.0));
+    });
+    params.rows("ff_lease_row", rows)
 }
 
-fn version(x: &Execution) -> i64 {
-    stored(x.version)
+fn payloads(params: Params<'static>, rows: &[Blob]) -> Params<'static> {
+    let rows = Composite::of(rows, |blob, r| {
+        let (kind, attempt) = match blob.at {
+            BlobRef::Input(_) => ("input", 0),
+            BlobRef::Result(_, attempt) => ("result", i64::from(attempt)),
+        };
+        r.id(blob.at.execution());
+        r.text(Some(kind));
+        r.int(attempt);
+        r.text(blob.encoding.as_ref().map(|encoding| encoding.as_str()));
+        r.bytes(Some(&blob.bytes));
+    });
+    params.rows("ff_payload_row", rows)
+}
+
+fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {
+    let rows = Composite::of(rows, |row, r| {
+        r.long(row.queue.0);
+        r.int(i64::from(row.rank));
+        r.long(row.turn.0);
+        r.id(row.execution);
+    });
+    params.rows("ff_ready_row", rows)
+}
+
+fn timer_rows(params: Params<'static>, rows: &[Timer]) -> Params<'static> {
+    let rows = Composite::of(rows, |row, r| {
+        r.text(Some(row.kind.as_str()));
+        r.long(row.due.0);
+        r.id(row.execution);
+        r.long(row.ready.map(|ready| ready.queue.0));
+        r.int(row.ready.map(|ready| i64::from(ready.rank)));
+        r.long(row.ready.map(|ready| ready.turn.0));
+    });
+    params.rows("ff_timer_row", rows)
+}
+
+fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Params<'static> {
+    let rows = Composite::of(rows, |(id, e), r| {
+        r.id(*id);
+        r.long(e.at_ms);
+        r.text(Some(&e.namespace));
+        r.text(Some(&e.lane_id));
+        r.text(Some(&e.kind));
+        r.int(e.attempt_index);
+        r.text(e.outcome.as_deref());
+        r.text(e.reason.as_deref());
+        r.text(e.failure_category.as_deref());
+        r.text(e.worker_id.as_deref());
+        r.text(e.worker_instance_id.as_deref());
+        r.long(e.retry_at_ms);
+        r.int(e.priority_from);
+        r.int(e.priority_to);
+    });
+    params.rows("ff_event_row", rows)
 }
 
 fn stored(number: u64) -> i64 {

@@ -26,15 +26,15 @@ const QUEUE_MAX: usize = 1_024;
 const TRIES: u32 = 3;
 /// Prepared statements kept per connection: more than there are.
 const STATEMENTS_CACHED: usize = 64;
+/// How long a writer waits for another process, unless told, before the call is tried again.
+pub const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens a connection with the settings that everything here relies on.
 pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(|why| StoreError::Transport {
-        cause: format!("cannot open {}: {why}", path.display()),
-    })?;
+    let db = connect(path, flags)?;
     if db.is_readonly("main").map_err(store_error)? {
         return Err(StoreError::Transport { cause: format!("{} is read-only", path.display()) });
     }
@@ -46,6 +46,21 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(db)
+}
+
+/// Opens a connection to a file that exists, only to look. It writes nothing, but may write:
+/// SQLite leaves files beside the database behind when whoever reads it must not.
+pub fn look(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = connect(path, flags)?;
+    db.busy_timeout(BUSY).map_err(store_error)?;
+    Ok(db)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    Connection::open_with_flags(path, flags).map_err(|why| StoreError::Transport {
+        cause: format!("cannot open {}: {why}", path.display()),
+    })
 }
 
 /// Switches to write-ahead logging. The switch does not always wait for other connections by

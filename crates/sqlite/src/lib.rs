@@ -39,7 +39,7 @@ use rand::Rng;
 use tokio::sync::watch;
 
 use connection::{Readers, Writer};
-pub use migrate::SCHEMA_VERSION;
+pub use migrate::{SCHEMA_VERSION, Standing};
 
 /// How to open a file.
 pub struct Options {
@@ -66,7 +66,7 @@ impl Options {
             clock: Arc::new(HostClock),
             entropy: Box::new(HostEntropy),
             poll: Duration::from_millis(100),
-            busy: Duration::from_secs(5),
+            busy: connection::BUSY,
         }
     }
 }
@@ -144,6 +144,16 @@ impl Sqlite {
             signals,
             poll: options.poll,
         })
+    }
+
+    /// Where the schema of a file stands. Changes nothing; a file that does not exist stands at 0.
+    pub fn standing(path: impl AsRef<Path>) -> Result<Standing, StoreError> {
+        migrate::standing(path.as_ref())
+    }
+
+    /// Brings the schema of a file up to date; creates it when absent.
+    pub fn migrate(path: impl AsRef<Path>) -> Result<(), StoreError> {
+        migrate::migrate(&mut connection::open(path.as_ref(), connection::BUSY)?)
     }
 
     fn signal(&self, interest: Interest) -> &watch::Sender<u64> {

@@ -1,6 +1,6 @@
--- Updates executions that still have the version they were decided on (the parameter before the
--- last). If not all of them do, it divides by zero, and the batch is undone. The keys come sorted
--- and the join keeps their order, so rows are locked in that order.
+-- Updates executions that still have the version they were decided on. If not all of them do ($2),
+-- it divides by zero, and the batch is undone. The rows come sorted and the join keeps their
+-- order, so they are locked in that order.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -18,25 +18,9 @@ with put as (
         failure_reason = i.failure_reason, failure_category = i.failure_category,
         has_result = i.has_result, cancelled_by = i.cancelled_by, end_reason = i.end_reason,
         terminal_at_ms = i.terminal_at_ms, retain_until_ms = i.retain_until_ms
-    from unnest(
-        $1::smallint[], $2::uuid[], $3::bigint[], $4::integer[], $5::text[], $6::bigint[],
-        $7::bigint[], $8::integer[], $9::integer[], $10::integer[], $11::integer[],
-        $12::integer[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
-        $18::text[], $19::text[], $20::bigint[], $21::text[], $22::text[], $23::bigint[],
-        $24::text[], $25::integer[], $26::text[], $27::text[], $28::text[], $29::bigint[],
-        $30::bigint[], $31::uuid[], $32::boolean[], $33::bigint[], $34::text[], $35::text[],
-        $36::boolean[], $37::text[], $38::text[], $39::bigint[], $40::bigint[], $41::bigint[]
-    ) as i (
-        partition_key, execution_id, version, priority, tags, deadline_at_ms, epoch, attempts,
-        retries, reclaims, replays, progress_percent, progress_message, progress_at_ms,
-        started_at_ms, updated_at_ms, phase, outcome, next_attempt, wait_until_ms, wait_reason,
-        held_reason, held_at_ms, lease_end, attempt_index, attempt_kind, worker_id,
-        worker_instance_id, attempt_started_at_ms, attempt_ran_ms, claim_id, resumed,
-        timeout_at_ms, failure_reason, failure_category, has_result, cancelled_by, end_reason,
-        terminal_at_ms, retain_until_ms, before
-    )
+    from unnest($1::ff_execution_row[]) i
     where x.partition_key = i.partition_key and x.execution_id = i.execution_id
         and x.version = i.before
     returning 1
 )
-select 1 / (count(*) = $42::bigint)::integer from put
+select 1 / (count(*) = $2::bigint)::integer from put

@@ -3,7 +3,4 @@ insert into ff_lease (
     partition_key, execution_id, epoch, claim_id, acquired_at_ms, renewed_at_ms, until_ms,
     check_at_ms
 )
-select * from unnest(
-    $1::smallint[], $2::uuid[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[],
-    $7::bigint[], $8::bigint[]
-)
+select i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms, i.until_ms, i.check_at_ms from unnest($1::ff_lease_row[]) i

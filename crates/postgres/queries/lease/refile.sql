@@ -1,17 +1,11 @@
--- Has the sweep look at leases at another time. One that moved since it
--- was read divides by zero, and the batch is undone.
+-- Has the sweep look at leases at another time. One that moved since it was read divides by zero,
+-- and the batch is undone.
 with done as (
-    update ff_lease l set renewed_at_ms = i.renewed_at_ms, until_ms = i.until_ms,
-        check_at_ms = i.check_at_ms
-    from unnest(
-        $1::smallint[], $2::uuid[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[],
-        $7::bigint[], $8::bigint[]
-    ) as i (
-        partition_key, execution_id, epoch, claim_id, before, renewed_at_ms, until_ms,
-        check_at_ms
-    )
+    update ff_lease l set
+        renewed_at_ms = i.renewed_at_ms, until_ms = i.until_ms, check_at_ms = i.check_at_ms
+    from unnest($1::ff_lease_row[]) i
     where l.claim_id = i.claim_id and l.partition_key = i.partition_key
-        and l.execution_id = i.execution_id and l.epoch = i.epoch and l.until_ms = i.before
+        and l.execution_id = i.execution_id and l.epoch = i.epoch and l.until_ms = i.before_ms
     returning 1
 )
-select 1 / (count(*) = $9::bigint)::integer from done
+select 1 / (count(*) = $2::bigint)::integer from done

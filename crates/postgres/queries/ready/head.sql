@@ -3,7 +3,7 @@
 -- taken since. Of each queue, $6 places are looked at, from a place on that is known for some
 -- ($3, $4, $5): before it nothing is left but what vacuum has not removed yet.
 select
-    r.queue, r.rank, r.turn_ms,
+    r.queue, r.rank, r.turn_ms, r.place, x.ctid as at,
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
     x.policy, x.idempotency_key, x.fingerprint, x.created_at_ms, x.priority, x.tags,
     x.deadline_at_ms, x.epoch, x.attempts, x.retries, x.reclaims, x.replays,
@@ -16,12 +16,13 @@ select
     p.encoding, octet_length(p.bytes) as size,
     case when octet_length(p.bytes) <= $8::integer then p.bytes end as bytes
 from (
-    select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id
+    select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place
     from ff_queue q
     left join unnest($3::bigint[], $4::integer[], $5::bigint[]) as f (queue, rank, turn_ms)
         on f.queue = q.queue
     cross join lateral (
-        select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id from ff_ready r
+        select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.ctid as place
+        from ff_ready r
         where r.queue = q.queue
             and (r.rank, r.turn_ms) >= (coalesce(f.rank, 0), coalesce(f.turn_ms, 0))
         order by r.rank, r.turn_ms, r.partition_key, r.execution_id

@@ -11,33 +11,45 @@ use ff_core::fold::{Key, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::needs;
 
+use crate::codec::Tid;
+use crate::write::Places;
+
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
 
 /// Executions that workers of this process hold.
 #[derive(Default)]
-pub struct Held(Mutex<HashMap<ExecutionId, Execution>>);
+pub struct Held(Mutex<HashMap<ExecutionId, Known>>);
+
+/// An execution, and where it stands if that is known.
+struct Known {
+    execution: Execution,
+    at: Option<Tid>,
+}
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Execution>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Known>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
     /// The rows that a batch needs, as far as they can be guessed: executions remembered, and
     /// nothing where a creation expects nothing.
-    pub fn recall(&self, batch: &[Command]) -> Option<WorkingSet> {
+    pub fn recall(&self, batch: &[Command]) -> Option<(WorkingSet, Places)> {
         let held = self.lock();
-        let mut have = WorkingSet::default();
+        let (mut have, mut places) = (WorkingSet::default(), Places::default());
         for command in batch {
             let creates = command.traffic() == Traffic::Create;
             for key in needs(command, &have) {
                 match key {
                     Key::Execution(id) => {
-                        let known = held.get(&id).cloned();
+                        let known = held.get(&id);
                         if known.is_none() && !creates {
                             return None;
                         }
-                        have.executions.insert(id, known);
+                        if let Some(at) = known.and_then(|known| known.at) {
+                            places.executions.insert(id, at);
+                        }
+                        have.executions.insert(id, known.map(|known| known.execution.clone()));
                     }
                     Key::Idempotency(namespace, key) if creates => {
                         have.keys.insert((namespace, key), None);
@@ -46,11 +58,11 @@ impl Held {
                 }
             }
         }
-        Some(have)
+        Some((have, places))
     }
 
-    /// Remembers what was written and is held now.
-    pub fn learn(&self, set: &WriteSet) {
+    /// Remembers what was written and is held now, and where it stands.
+    pub fn learn(&self, set: &WriteSet, places: &HashMap<ExecutionId, Tid>) {
         let mut held = self.lock();
         if held.len() > HELD_MAX {
             held.clear();
@@ -61,15 +73,16 @@ impl Held {
         for write in &set.executions {
             match &write.after {
                 Some(x) if matches!(x.state, State::Active(_)) => {
-                    held.insert(x.id, x.clone());
+                    let at = places.get(&x.id).copied();
+                    held.insert(x.id, Known { execution: x.clone(), at });
                 }
                 Some(x) => drop(held.remove(&x.id)),
                 None => {}
             }
         }
         for row in set.leases.iter().filter_map(|write| write.after.as_ref()) {
-            if let Some(x) = held.get_mut(&row.execution)
-                && let State::Active(active) = &mut x.state
+            if let Some(known) = held.get_mut(&row.execution)
+                && let State::Active(active) = &mut known.execution.state
             {
                 active.lease = row.lease.clone();
             }

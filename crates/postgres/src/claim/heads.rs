@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ff_core::index::{QueueId, Ready};
+use uuid::Uuid;
 
 /// Between two looks from the beginning while there is enough to do.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -20,6 +21,8 @@ const COST_FACTOR: u32 = 20;
 const CHEAP: Duration = Duration::from_millis(20);
 /// Looks whose shortest counts: one alone may have met with a busy machine.
 const LOOKS: usize = 3;
+/// Claims that are remembered as unanswered.
+const EMPTY_MAX: usize = 256;
 
 /// Where the queues begin.
 #[derive(Default)]
@@ -34,6 +37,8 @@ struct Inner {
     looked: Option<Instant>,
     /// How long the last few took.
     took: VecDeque<Duration>,
+    /// Claims that were last answered with nothing, so that nothing is held under them.
+    empty: VecDeque<Uuid>,
 }
 
 /// A place in a queue: rank and turn.
@@ -77,6 +82,33 @@ impl Heads {
         for (queue, floor) in places {
             let lowered = inner.lowered.get(&queue).copied();
             inner.floors.insert(queue, lowered.map_or(floor, |lowered| lowered.min(floor)));
+        }
+    }
+
+    /// Of some claims, those of which it is not known that nothing is held under them.
+    pub fn unasked(&self, claims: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
+        let inner = self.lock();
+        claims.filter(|claim| !inner.empty.contains(claim)).collect()
+    }
+
+    /// Claims were answered with nothing.
+    pub fn asked(&self, claims: impl Iterator<Item = Uuid>) {
+        let mut inner = self.lock();
+        for claim in claims {
+            if !inner.empty.contains(&claim) {
+                inner.empty.push_back(claim);
+            }
+        }
+        while inner.empty.len() > EMPTY_MAX {
+            inner.empty.pop_front();
+        }
+    }
+
+    /// Claims are about to be given something, whether or not we hear of it.
+    pub fn granting(&self, claims: impl Iterator<Item = Uuid>) {
+        let mut inner = self.lock();
+        for claim in claims {
+            inner.empty.retain(|known| *known != claim);
         }
     }
 

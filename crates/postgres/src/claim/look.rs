@@ -22,10 +22,11 @@ use uuid::Uuid;
 use super::choice::Choice;
 use super::heads::Floor;
 use crate::apply::State;
-use crate::codec::{Params, Reader, read_encoding, read_row};
+use crate::codec::{Params, Reader, Tid, read_encoding, read_row};
 use crate::connection::{Session, Step, Trouble};
 use crate::load::Wanted;
 use crate::statements::{lease, ready, timer};
+use crate::write::Places;
 
 /// Places of each queue that a claim looks at beyond what it asks for, because some may be held
 /// by others; and how many when it finds nothing.
@@ -46,7 +47,8 @@ pub fn promotion(now: Millis) -> Step<'static> {
 pub struct Promoted {
     /// Where to.
     pub moved: Vec<(QueueId, Floor)>,
-    next: Option<Millis>,
+    /// When the next one is over.
+    pub next: Option<Millis>,
 }
 
 impl Promoted {
@@ -74,7 +76,7 @@ impl Promoted {
         }
         tracing::debug!(%now, "more delays are over than one batch moves");
         let params = Params::new().text(Some(TimerKind::Delay.as_str())).number(i64::MIN);
-        let rows = session.fly(&[Step::Run(timer::next, params)]).await?;
+        let rows = session.alone(Step::Run(timer::next, params)).await?;
         let least = rows.first().and_then(|rows| rows.first());
         let least = least.map(|row| Reader::new(row).take::<Option<i64>>("min")).transpose()?;
         Ok(least.flatten().map(Millis))
@@ -87,6 +89,8 @@ pub struct Place {
     pub queue: QueueId,
     /// Where in it.
     pub floor: Floor,
+    /// Where the place and the execution stand in their tables.
+    pub at: (Tid, Tid),
     /// Which.
     pub id: ExecutionId,
     /// The execution, unless it cannot be read.
@@ -119,7 +123,12 @@ pub struct Look<'a> {
 
 impl<'a> Look<'a> {
     /// Looks from `floors` on.
-    pub fn new(asks: &'a [ClaimAsk], now: Millis, floors: BTreeMap<QueueId, Floor>) -> Self {
+    pub fn new(
+        asks: &'a [ClaimAsk],
+        now: Millis,
+        floors: BTreeMap<QueueId, Floor>,
+        wide: bool,
+    ) -> Self {
         let mut groups: Vec<&ClaimAsk> = Vec::new();
         for ask in asks {
             if !groups.iter().any(|group| same(group, ask)) {
@@ -132,7 +141,7 @@ impl<'a> Look<'a> {
             floors,
             groups,
             extra: 0,
-            spare: SPARE[0],
+            spare: SPARE[usize::from(wide)],
             promoted: Promoted::default(),
             held: BTreeMap::new(),
             known: BTreeMap::new(),
@@ -154,21 +163,30 @@ impl<'a> Look<'a> {
     /// The first flight, and whatever it shows to be needed besides.
     pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
         let begun = Instant::now();
-        let ids = self.asks.iter().map(|ask| ask.claim_id);
-        let params = Params::new().all(ids, Type::UUID_ARRAY).number(self.now.0);
-        let mut steps = vec![Step::Begin, promotion(self.now), Step::Run(lease::by_claim, params)];
+        let promotes = state.delays.is_due(self.now);
+        let asked = state.heads.unasked(self.asks.iter().map(|ask| ask.claim_id));
+        let mut steps = vec![Step::Begin];
+        if promotes {
+            steps.push(promotion(self.now));
+        }
+        if !asked.is_empty() {
+            let params = Params::new().all(asked.iter().copied(), Type::UUID_ARRAY);
+            steps.push(Step::Run(lease::by_claim, params.number(self.now.0)));
+        }
         steps.extend(self.head_steps());
         let mut answers = session.fly(&steps).await?;
         drop(steps);
-        let heads = answers.split_off(2);
+        let heads = answers.split_off(usize::from(promotes) + usize::from(!asked.is_empty()));
         self.read_heads(state, heads, begun)?;
-        self.promoted = Promoted::read(&answers)?;
-        for row in &answers[1] {
-            let mut r = Reader::new(row);
-            let claim: Uuid = r.take("claim_id")?;
-            self.held.entry(claim).or_default().push(r.id()?);
+        if !asked.is_empty() {
+            let held = answers.pop().unwrap_or_default();
+            self.load_held(session, &held).await?;
         }
-        self.load_held(session).await?;
+        if promotes {
+            self.promoted = Promoted::read(&answers)?;
+            self.promoted.next = self.promoted.next(session, self.now).await?;
+            state.delays.promoted(self.promoted.next);
+        }
         // A delay that was moved to before where we looked is next in line.
         let mut before = false;
         for (queue, floor) in &self.promoted.moved {
@@ -180,7 +198,12 @@ impl<'a> Look<'a> {
         if before { self.look(state, session).await } else { Ok(()) }
     }
 
-    async fn load_held(&mut self, session: &mut Session<'_>) -> Result<(), Trouble> {
+    async fn load_held(&mut self, session: &mut Session<'_>, rows: &[Row]) -> Result<(), Trouble> {
+        for row in rows {
+            let mut r = Reader::new(row);
+            let claim: Uuid = r.take("claim_id")?;
+            self.held.entry(claim).or_default().push(r.id()?);
+        }
         if self.held.is_empty() {
             return Ok(());
         }
@@ -212,20 +235,29 @@ impl<'a> Look<'a> {
         self.look(state, session).await
     }
 
-    /// Nothing was found: looks again from the beginning and past what others may hold, if that
-    /// is cheap or was not done lately; else says how long to wait.
-    pub async fn from_the_beginning(
-        &mut self,
+    /// Nothing was found: ends the transaction, and says whether there is anything at all, if that
+    /// is cheap to find out or was not done lately; else how long to wait until it may be done.
+    pub async fn is_there_any(
+        &self,
         state: &State,
         session: &mut Session<'_>,
-    ) -> Result<Result<(), Duration>, Trouble> {
+    ) -> Result<Result<bool, Duration>, Trouble> {
         if let Err(wait) = state.heads.again() {
+            session.fly(&[Step::Commit]).await?;
             return Ok(Err(wait));
         }
-        self.floors.clear();
-        self.spare = SPARE[1];
-        self.look(state, session).await?;
-        Ok(Ok(()))
+        let begun = Instant::now();
+        let any = |ask: &&'a ClaimAsk| {
+            let params = Params::new()
+                .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
+                .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY);
+            Step::Run(ready::any, params)
+        };
+        let steps = self.groups.iter().map(any).chain([Step::Commit]).collect::<Vec<_>>();
+        let answers = session.fly(&steps).await?;
+        state.heads.looked(begun.elapsed());
+        let mut found = answers.iter().flatten().map(|row| Reader::new(row).take::<bool>("any"));
+        Ok(Ok(found.try_fold(false, |any, row| row.map(|row| any || row))?))
     }
 
     async fn look(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
@@ -268,6 +300,17 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
+    /// Where what was leased stands.
+    pub fn places_of(&self, leased: &[Vec<Leased>]) -> Places {
+        let gone: BTreeSet<_> = leased.iter().flatten().map(|one| one.execution.id).collect();
+        let mut places = Places::default();
+        for place in self.heads.iter().flatten().filter(|place| gone.contains(&place.id)) {
+            places.ready.insert(place.id, place.at.0);
+            places.executions.insert(place.id, place.at.1);
+        }
+        places
+    }
+
     /// Where the queues begin once `leased` is gone from them: at the first place that was left,
     /// or where the last one was taken.
     pub fn floors_after(&self, leased: &[Vec<Leased>]) -> BTreeMap<QueueId, Floor> {
@@ -295,6 +338,7 @@ fn read_place(row: &Row) -> Result<Place, StoreError> {
     let mut r = Reader::new(row);
     let queue = QueueId(r.take("queue")?);
     let floor = (r.take("rank")?, r.take("turn_ms")?);
+    let at = (r.take("place")?, r.take("at")?);
     let mut ahead = r.clone();
     let id = ahead.id()?;
     let columns = read_row(&mut r);
@@ -308,11 +352,11 @@ fn read_place(row: &Row) -> Result<Place, StoreError> {
     let read = columns.and_then(|columns| Ok((columns.read(None)?, rest(&mut r)?)));
     Ok(match read {
         Ok((execution, (encoding, size, bytes))) => {
-            Place { queue, floor, id, execution: Ok(execution), encoding, size, bytes }
+            Place { queue, floor, at, id, execution: Ok(execution), encoding, size, bytes }
         }
         Err(error) => {
             let (encoding, size, bytes) = (None, None, None);
-            Place { queue, floor, id, execution: Err(error), encoding, size, bytes }
+            Place { queue, floor, at, id, execution: Err(error), encoding, size, bytes }
         }
     })
 }

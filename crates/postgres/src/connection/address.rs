@@ -7,7 +7,7 @@
 use ff_core::backend::StoreError;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{Purpose, tls};
@@ -56,7 +56,7 @@ impl Address {
         }
         let url =
             if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
-        let mut config: Config = url.parse().map_err(|why| malformed(&format!("{why}")))?;
+        let mut config: Config = url.parse().map_err(|why| unreadable(&why))?;
         if config.get_user().is_none() {
             return Err(malformed("it names no user; use postgres://user@host/database"));
         }
@@ -85,17 +85,26 @@ impl Address {
     pub fn config(&self, purpose: Purpose) -> Config {
         let mut config = self.config.clone();
         if !self.pooled {
-            let own: String = settings(&self.schema, purpose)
-                .into_iter()
-                .map(|(name, value)| {
-                    let value = value.replace('\\', "\\\\").replace(' ', "\\ ");
-                    format!(" -c {name}={value}")
-                })
-                .collect();
-            let given = config.get_options().unwrap_or("").to_owned();
-            config.options(&format!("{given}{own}"));
+            let mut options = config.get_options().unwrap_or("").to_owned();
+            for (name, value) in settings(&self.schema, purpose) {
+                options.extend([" -c ", name, "=", &escaped(&value)]);
+            }
+            config.options(options);
         }
         config
+    }
+
+    /// The hosts and ports it names.
+    pub fn place(&self) -> String {
+        let hosts = self.config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        // One port may stand for all hosts, and none for the usual one.
+        let ports = self.config.get_ports();
+        let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+        let places = hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(at)));
+        places.collect::<Vec<_>>().join(", ")
     }
 
     /// What begins a transaction.
@@ -162,8 +171,29 @@ fn malformed(why: &str) -> StoreError {
     StoreError::Transport { cause: format!("the URL of the database is malformed: {why}") }
 }
 
+/// What the driver does not understand; it says which part of it in the source of its error.
+fn unreadable(why: &tokio_postgres::Error) -> StoreError {
+    match std::error::Error::source(why) {
+        Some(source) => malformed(&format!("{why}: {source}")),
+        None => malformed(&why.to_string()),
+    }
+}
+
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A value as it stands among the options of a session, which blanks separate.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        // A vertical tab is a blank to the server, though not to Rust.
+        if c == '\\' || c == '\u{b}' || c.is_ascii_whitespace() {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
 }
 
 fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
@@ -178,8 +208,8 @@ fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
 fn set_local(schema: &str, purpose: Purpose) -> String {
     let mut sql = "begin".to_owned();
     for (name, value) in settings(schema, purpose) {
-        let value = if name == "search_path" { value } else { format!("'{value}'") };
-        sql.push_str(&format!("; set local {name} = {value}"));
+        let quote = if name == "search_path" { "" } else { "'" };
+        sql.extend(["; set local ", name, " = ", quote, &value, quote]);
     }
     sql
 }

@@ -1,11 +1,25 @@
 //! Tests of the Postgres store: the suite, random histories, and what only a server can get wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod cut;
 mod dump;
+#[path = "../../../sqlite/tests/store/faults.rs"]
+mod faults;
+mod feed;
 #[path = "../../../sqlite/tests/store/dump.rs"]
 mod file_dump;
 mod histories;
+mod line;
+mod places;
+mod plans;
+mod pooled;
+mod races;
+mod rows;
 mod server;
+mod stores;
+mod tls;
+mod trouble;
+mod wakes;
 
 use std::sync::Arc;
 

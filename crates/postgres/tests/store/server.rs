@@ -72,7 +72,7 @@ impl Schema {
         if let Some(name) = USED.lock().unwrap().pop() {
             let mut sql = format!("set search_path = {name};");
             for table in TABLES {
-                sql.push_str(&format!("delete from {table};"));
+                sql.extend(["delete from ", table, ";"]);
             }
             sql.push_str("alter sequence ff_event_seq_seq restart;");
             execute(sql);
@@ -87,8 +87,10 @@ impl Schema {
     /// A name that no schema has yet.
     pub fn absent() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::SeqCst);
-        Self { name: format!("t_{}_{number}", std::process::id()) }
+        // A server may remember the schemas of earlier runs, whose processes had the same numbers.
+        static RUN: OnceLock<u64> = OnceLock::new();
+        let (run, number) = (RUN.get_or_init(rand::random), NEXT.fetch_add(1, Ordering::SeqCst));
+        Self { name: format!("t_{run:016x}_{number}") }
     }
 
     /// How to open it.

@@ -1,0 +1,24 @@
+-- Creates executions with their inputs and places, in one statement that is its own transaction.
+-- One that is there already fails it.
+with core as (
+    insert into ff_exec_core (
+        partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
+        idempotency_key, fingerprint, created_at_ms, priority, tags, deadline_at_ms, epoch, attempts,
+        retries, reclaims, replays, progress_percent, progress_message, progress_at_ms,
+        started_at_ms, updated_at_ms, phase, outcome, next_attempt, wait_until_ms, wait_reason,
+        held_reason, held_at_ms, lease_end, attempt_index, attempt_kind, worker_id,
+        worker_instance_id, attempt_started_at_ms, attempt_ran_ms, claim_id, resumed, timeout_at_ms,
+        failure_reason, failure_category, has_result, cancelled_by, end_reason, terminal_at_ms,
+        retain_until_ms
+    )
+    select * from unnest($1::ff_new_execution_row[])
+), input as (
+    insert into ff_payload (
+        partition_key, execution_id, kind, attempt_index, encoding, bytes
+    )
+    select * from unnest($2::ff_payload_row[])
+)
+insert into ff_ready (
+    queue, rank, turn_ms, partition_key, execution_id
+)
+select * from unnest($3::ff_ready_row[])

@@ -1,0 +1,248 @@
+//! A line to the server that can be cut, at any time or at one particular message.
+//!
+//! It knows just enough of the protocol to find the end of a transaction: a message is a letter, a
+//! length and that many bytes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::server::url;
+
+type Incoming = BufReader<OwnedReadHalf>;
+
+/// When a line is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The server never hears of the end of the transaction.
+    BeforeCommit,
+    /// The server has committed, and nobody is told.
+    AfterCommit,
+}
+
+/// A line to the server; many connections go over it.
+pub struct Line {
+    at: SocketAddr,
+    state: Arc<State>,
+    accepting: JoinHandle<()>,
+}
+
+/// What its connections share.
+struct State {
+    armed: Mutex<Option<Cut>>,
+    cuts: AtomicU32,
+    open: AtomicU32,
+    /// Changes when all connections are to be cut.
+    over: watch::Sender<u32>,
+}
+
+impl Line {
+    /// A line to the server of the test run.
+    pub async fn new() -> Self {
+        let there = address_of(url());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            armed: Mutex::new(None),
+            cuts: AtomicU32::new(0),
+            open: AtomicU32::new(0),
+            over: watch::Sender::new(0),
+        });
+        let shared = Arc::clone(&state);
+        let accepting = tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let server = TcpStream::connect(&there).await.unwrap();
+                client.set_nodelay(true).unwrap();
+                server.set_nodelay(true).unwrap();
+                tokio::spawn(Arc::clone(&shared).carry(client, server));
+            }
+        });
+        Self { at, state, accepting }
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> String {
+        self.at.to_string()
+    }
+
+    /// The URL of the server over this line.
+    pub fn url(&self) -> String {
+        let (before, rest) = url().split_once('@').expect("the URL names a user");
+        let (_, database) = rest.split_once('/').expect("the URL names a database");
+        let (database, _) = database.split_once('?').unwrap_or((database, ""));
+        format!("{before}@{}/{database}?sslmode=disable", self.at)
+    }
+
+    /// Cuts the next transaction off, once.
+    pub fn arm(&self, cut: Cut) {
+        *self.state.armed.lock().unwrap() = Some(cut);
+    }
+
+    /// How many transactions were cut off.
+    pub fn cuts(&self) -> u32 {
+        self.state.cuts.load(Ordering::SeqCst)
+    }
+
+    /// How many connections are open.
+    pub fn open(&self) -> u32 {
+        self.state.open.load(Ordering::SeqCst)
+    }
+
+    /// Cuts every connection.
+    pub fn cut_all(&self) {
+        self.state.over.send_modify(|count| *count += 1);
+    }
+
+    /// Cuts every connection and takes no new ones.
+    pub async fn close(&self) {
+        self.accepting.abort();
+        while !self.accepting.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        self.cut_all();
+    }
+}
+
+/// Host and port of a URL.
+fn address_of(url: &str) -> String {
+    let (_, rest) = url.split_once('@').expect("the URL names a user");
+    rest.split(['/', '?']).next().expect("there is always a first part").to_owned()
+}
+
+impl State {
+    async fn carry(self: Arc<Self>, client: TcpStream, server: TcpStream) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let mut over = self.over.subscribe();
+        let (from_client, to_client) = client.into_split();
+        let from_client = BufReader::new(from_client);
+        let (from_server, to_server) = server.into_split();
+        let from_server = BufReader::new(from_server);
+        let asked = AtomicBool::new(false);
+        tokio::select! {
+            () = self.ask(from_client, to_server, &asked) => {}
+            () = self.answer(from_server, to_client, &asked) => {}
+            _ = over.changed() => {}
+        }
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether this is where to cut; only one is told so.
+    fn strikes(&self, at: Cut) -> bool {
+        let mut armed = self.armed.lock().unwrap();
+        let now = *armed == Some(at);
+        if now {
+            *armed = None;
+            self.cuts.fetch_add(1, Ordering::SeqCst);
+        }
+        now
+    }
+
+    fn is_armed(&self) -> bool {
+        self.armed.lock().unwrap().is_some()
+    }
+
+    /// From the client to the server, message by message.
+    async fn ask(&self, mut from: Incoming, mut to: OwnedWriteHalf, asked: &AtomicBool) {
+        // The first one has no letter.
+        let mut next = message(&mut from, 0).await;
+        let mut said = Said::default();
+        while let Some(asks) = next {
+            if self.is_armed() {
+                asked.store(true, Ordering::SeqCst);
+            }
+            if said.ends(&asks) && self.strikes(Cut::BeforeCommit) {
+                return;
+            }
+            if to.write_all(&asks).await.is_err() {
+                return;
+            }
+            next = message(&mut from, 1).await;
+        }
+    }
+
+    /// From the server to the client, message by message.
+    async fn answer(&self, mut from: Incoming, mut to: OwnedWriteHalf, asked: &AtomicBool) {
+        let mut heard = Heard::default();
+        loop {
+            let Some(message) = message(&mut from, 1).await else { return };
+            let counts = asked.load(Ordering::SeqCst);
+            if heard.commits(&message, counts) && self.strikes(Cut::AfterCommit) {
+                return;
+            }
+            if to.write_all(&message).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A whole message, whose length comes after `letters` bytes; nothing when the other hung up.
+async fn message(from: &mut Incoming, letters: usize) -> Option<Vec<u8>> {
+    let mut message = vec![0; letters + 4];
+    from.read_exact(&mut message).await.ok()?;
+    let length = u32::from_be_bytes(message[letters..].try_into().ok()?);
+    message.resize(usize::try_from(length).ok()? + letters, 0);
+    from.read_exact(&mut message[letters + 4..]).await.ok()?;
+    Some(message)
+}
+
+/// What a client asked for.
+#[derive(Default)]
+struct Said {
+    /// It listens for notes, and is of no interest.
+    listens: bool,
+    /// A transaction.
+    begun: bool,
+}
+
+impl Said {
+    /// Whether the server will commit when it gets this message: the end of a transaction, or a
+    /// statement in none.
+    fn ends(&mut self, message: &[u8]) -> bool {
+        let query = message.get(5..).unwrap_or_default();
+        match message[0] {
+            b'Q' => {
+                let ends = query.starts_with(b"commit");
+                self.listens |= query.starts_with(b"listen");
+                self.begun = !ends && (self.begun || query.starts_with(b"begin"));
+                ends && !self.listens
+            }
+            b'E' => !self.begun && !self.listens,
+            _ => false,
+        }
+    }
+}
+
+/// What a server answered.
+#[derive(Default)]
+struct Heard {
+    /// It listens for notes, and is of no interest.
+    listens: bool,
+    /// A statement was done that nothing has committed yet.
+    done: bool,
+}
+
+impl Heard {
+    /// Whether something was committed by what this message says: a transaction, or a statement
+    /// in none.
+    fn commits(&mut self, message: &[u8], counts: bool) -> bool {
+        let (kind, body) = (message[0], &message[5..]);
+        match kind {
+            b'C' => {
+                self.listens |= body.starts_with(b"LISTEN");
+                let statements: [&[u8]; 4] = [b"INSERT", b"UPDATE", b"DELETE", b"SELECT"];
+                self.done = counts && statements.iter().any(|tag| body.starts_with(tag));
+                counts && !self.listens && body.starts_with(b"COMMIT")
+            }
+            b'Z' => body == b"I" && std::mem::take(&mut self.done) && !self.listens,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What others may have done to the rows: unknown literals, damaged values, and what the checks
+//! of the schema keep out.
+
+use std::sync::Arc;
+
+use ff_backend_postgres::Postgres;
+use ff_conformance::world::{World, run};
+use ff_conformance::{Dial, Dice};
+use ff_core::Backend;
+use ff_core::backend::StoreError;
+use ff_core::decide::priority::ChangePriority;
+use ff_core::fold::Key;
+use serde_json::json;
+
+use crate::open;
+use crate::server::{Schema, connect};
+
+fn world() -> World {
+    let clock = Arc::new(Dial::default());
+    World::new(open(Arc::clone(&clock)), clock)
+}
+
+fn schema(world: &World) -> &Arc<Schema> {
+    world.store.keep.downcast_ref().unwrap()
+}
+
+/// Runs SQL that no backend would, past the checks of the schema.
+fn tamper(world: &World, sql: &str) {
+    let schema = schema(world);
+    schema.tamper(&format!(
+        "do $$ declare name text; begin
+            for name in select conname from pg_constraint
+                where conrelid = 'ff_exec_core'::regclass and contype = 'c'
+            loop
+                execute format('alter table ff_exec_core drop constraint %I', name);
+            end loop;
+        end $$; {sql}"
+    ));
+    // Without its checks it is of no use to another test.
+    std::mem::forget(Arc::clone(schema));
+}
+
+#[tokio::test]
+async fn an_unknown_literal_reads_as_corruption_that_names_column_and_value() {
+    let world = world();
+    for (column, value) in [
+        ("phase", "'cancelled'"),
+        ("next_attempt", "'again'"),
+        ("wait_reason", "'boredom'"),
+        ("lease_end", "'lost'"),
+        ("policy", "'{\"colour\":1}'"),
+        ("tags", "'[]'"),
+        ("lane_id", "''"),
+        ("next_attempt", "null"),
+        ("priority", "9001"),
+    ] {
+        let mut draft = world.draft();
+        draft.delay_until = Some(world.now().plus(1_000));
+        let id = world.create(draft).await;
+        let uuid = id.uuid();
+        let change = format!("update ff_exec_core set {column} = {value}");
+        tamper(&world, &format!("{change} where execution_id = '{uuid}'"));
+        let error = world.store.backend.get(&[Key::Execution(id)]).await.unwrap_err();
+        let StoreError::Corruption { column: named, value: shown, .. } = &error else {
+            panic!("{column} = {value} gave {error}");
+        };
+        assert_eq!(named, column);
+        assert_eq!(shown, value.trim_matches('\''), "{error}");
+        assert_eq!(error.code().as_str(), "corruption");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_row_with_an_unknown_outcome_is_corrupt_and_not_failed() {
+    let world = world();
+    let (id, fence) = world.running(json!({})).await;
+    world.complete(id, fence).await.unwrap();
+    tamper(&world, "update ff_exec_core set outcome = 'failure'");
+    let error = world.store.backend.get(&[Key::Execution(id)]).await.unwrap_err();
+    assert!(error.to_string().contains("column outcome holds \"failure\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_row_fails_only_the_commands_that_need_it() {
+    let world = world();
+    let mut urgent = world.draft();
+    urgent.priority = 9_000;
+    let damaged = world.create(urgent).await;
+    let others = [world.create_with(json!({})).await, world.create_with(json!({})).await];
+    tamper(&world, "update ff_exec_core set kind = '' where priority > 0");
+    let ids = [others[0], damaged, others[1]];
+    let batch = ids.map(|id| ChangePriority { id, priority: 7 }.into()).to_vec();
+    let outcomes = world.batch(batch).await;
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    let refused = outcomes[1].clone().unwrap_err();
+    assert_eq!(refused.code.as_str(), "corruption");
+    assert!(refused.message.contains("column kind"), "{refused}");
+    let first = world.claim_one().await.expect("the damaged head hides nothing");
+    assert!(others.contains(&first.leased.execution.id));
+    let rest = world.claim(world.ask(5)).await;
+    assert_eq!(rest.len(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_found_out_even_by_the_store_that_holds_it() {
+    let world = world();
+    let (id, fence) = world.running(json!({})).await;
+    tamper(&world, "update ff_exec_core set kind = '', version = version + 1");
+    let refused = world.complete(id, fence).await.unwrap_err();
+    assert_eq!(refused.code.as_str(), "corruption");
+    assert!(refused.message.contains("column kind"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_check_refuses_what_the_states_do_not_allow() {
+    let world = world();
+    world.create_with(json!({})).await;
+    let db = connect().await;
+    db.batch_execute(&format!("set search_path = {}", schema(&world).name)).await.unwrap();
+    for change in [
+        "phase = 'cancelled'",
+        "phase = 'terminal'",
+        "epoch = epoch + 1",
+        "outcome = 'failed'",
+        "priority = 9001",
+        "wait_reason = 'delay'",
+        "version = 0",
+    ] {
+        let refused = db.batch_execute(&format!("update ff_exec_core set {change}")).await;
+        let refused = refused.expect_err(change);
+        let check = tokio_postgres::error::SqlState::CHECK_VIOLATION;
+        assert_eq!(refused.code(), Some(&check), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_reopening() {
+    run(open, |world: Arc<World>| async move {
+        let (id, fence) = world.running(json!({})).await;
+        world.complete(id, fence).await.unwrap();
+        let clock = Arc::clone(&world.clock);
+        let options = schema(&world).options(clock, Box::new(Dice::new(1)));
+        let reopened = Postgres::open(options).await.unwrap();
+        let have = reopened.get(&[Key::Execution(id)]).await.unwrap();
+        assert_eq!(have.executions[&id], Some(world.get(id).await));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_payload_hides_only_its_own_work() {
+    let world = world();
+    let mut urgent = world.draft();
+    urgent.priority = 9_000;
+    let damaged = world.create(urgent).await;
+    let plain = world.create_with(json!({})).await;
+    let id = damaged.uuid();
+    tamper(&world, &format!("update ff_payload set encoding = 'é' where execution_id = '{id}'"));
+    let claimed = world.claim(world.ask(5)).await;
+    let ids: Vec<_> = claimed.iter().map(|work| work.leased.execution.id).collect();
+    assert_eq!(ids, [plain], "and not {damaged}");
+}
+
+#[tokio::test]
+async fn a_place_in_a_queue_without_an_execution_hides_nothing() {
+    let world = world();
+    let mut urgent = world.draft();
+    urgent.priority = 9_000;
+    let removed = world.create(urgent).await;
+    let plain = world.create_with(json!({})).await;
+    let id = removed.uuid();
+    tamper(&world, &format!("delete from ff_exec_core where execution_id = '{id}'"));
+    world.take(plain).await;
+}

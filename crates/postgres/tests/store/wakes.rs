@@ -1,0 +1,205 @@
+//! Wake-ups between stores: those who wait are told, those who do not cost nothing, and a lost
+//! connection costs only time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_backend_postgres::Options;
+use ff_conformance::World;
+use ff_core::ExecutionId;
+use ff_core::backend::Interest;
+use ff_core::event::{Cursor, Filter};
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+
+use crate::server;
+use crate::stores::{Stores, ask, create, draft};
+
+/// Longer than any test: who looks this seldom was told.
+const NEVER: Duration = Duration::from_hours(1);
+/// Within which a test must see what it waits for.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Within which a store must have been told.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A store whose connections go by a name.
+async fn named(stores: &Stores, name: &str, poll: Duration) -> Arc<World> {
+    let url = format!("{}?application_name={}", server::url(), app(stores, name));
+    Arc::new(stores.world(Options { url, poll, ..stores.options() }).await)
+}
+
+fn app(stores: &Stores, name: &str) -> String {
+    format!("{}_{name}", stores.schema.name)
+}
+
+/// The connection of a store that listens, once it says that the store idles.
+async fn idling(db: &Client, app: &str, other_than: i32) -> i32 {
+    let sql = "select l.pid from pg_locks l join pg_stat_activity a using (pid) \
+        where a.application_name = $1 and l.locktype = 'advisory' and l.mode = 'ShareLock' \
+        and l.granted and l.pid <> $2";
+    let seen = async {
+        loop {
+            if let Some(row) = db.query_opt(sql, &[&app, &other_than]).await.unwrap() {
+                return row.get(0);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, seen).await.unwrap()
+}
+
+/// Claims, waiting for work to come.
+fn waiting_worker(w: &Arc<World>) -> JoinHandle<ExecutionId> {
+    let w = Arc::clone(w);
+    tokio::spawn(async move {
+        loop {
+            let seen = w.store.backend.generation(Interest::Work);
+            let claims = w.store.backend.claim(&[ask("default", 1)]).await.unwrap();
+            if let Some(claimed) = claims.given.iter().flatten().next() {
+                return claimed.leased.execution.id;
+            }
+            w.store.backend.wait(Interest::Work, seen).await;
+        }
+    })
+}
+
+/// Reads the feed, waiting for something to happen.
+fn waiting_reader(w: &Arc<World>) -> JoinHandle<ExecutionId> {
+    let w = Arc::clone(w);
+    tokio::spawn(async move {
+        let mut at = Cursor::Start;
+        loop {
+            let seen = w.store.backend.generation(Interest::Events);
+            let page = w.feed(&at, &Filter::default(), 1).await;
+            if let Some(event) = page.events.first() {
+                return event.event.execution;
+            }
+            at = page.next;
+            w.store.backend.wait(Interest::Events, seen).await;
+        }
+    })
+}
+
+async fn soon<T>(task: JoinHandle<T>) -> T {
+    tokio::time::timeout(SOON, task).await.expect("it was told").unwrap()
+}
+
+#[tokio::test]
+async fn a_waiter_wakes_for_what_another_store_commits() {
+    let stores = Stores::new();
+    let (here, there) = (named(&stores, "a", NEVER).await, named(&stores, "b", NEVER).await);
+    let db = server::connect().await;
+    let (worker, reader) = (waiting_worker(&there), waiting_reader(&there));
+    idling(&db, &app(&stores, "b"), 0).await;
+    let id = create(&*here.store.backend, draft(&here)).await;
+    assert_eq!(soon(worker).await, id);
+    assert!(!reader.is_finished(), "a creation is no event");
+    here.cancel(id).await.unwrap();
+    assert_eq!(soon(reader).await, id);
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_told_of_a_delay_learns_when_it_is_over() {
+    let stores = Stores::new();
+    let (here, there) = (named(&stores, "a", NEVER).await, named(&stores, "b", NEVER).await);
+    let db = server::connect().await;
+    let seen = there.store.backend.generation(Interest::Work);
+    let waiter = Arc::clone(&there);
+    let waiting = async move { waiter.store.backend.wait(Interest::Work, seen).await };
+    // The first wake-up is its own: it looks again after it said that it idles.
+    soon(tokio::spawn(waiting)).await;
+    idling(&db, &app(&stores, "b"), 0).await;
+    let seen = there.store.backend.generation(Interest::Work);
+    let due = there.now().plus(5_000);
+    let delay_until = Some(due);
+    let of = ff_core::decide::create::Create { delay_until, ..draft(&here) };
+    create(&*here.store.backend, of).await;
+    let waiter = Arc::clone(&there);
+    soon(tokio::spawn(async move { waiter.store.backend.wait(Interest::Work, seen).await })).await;
+    assert_eq!(there.promote().await, Some(due));
+}
+
+/// Hears what is told on the channel of a schema, whose name every process computes alike.
+async fn overhear(schema: &str) -> (Client, UnboundedReceiver<String>) {
+    let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let (client, mut connection) = tokio_postgres::connect(server::url(), NoTls).await.unwrap();
+    let (heard, hearing) = unbounded_channel();
+    tokio::spawn(async move {
+        let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
+        while let Some(Ok(message)) = messages.next().await {
+            if let AsyncMessage::Notification(note) = message {
+                drop(heard.send(note.payload().to_owned()));
+            }
+        }
+    });
+    client.batch_execute(&format!("listen ff_{hash:016x}")).await.unwrap();
+    (client, hearing)
+}
+
+/// What was heard until now; whoever had something to tell has told it by then.
+async fn so_far(hearing: &mut UnboundedReceiver<String>) -> usize {
+    let mut count = 0;
+    while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(500), hearing.recv()).await {
+        count += 1;
+    }
+    count
+}
+
+#[tokio::test]
+async fn nobody_is_told_while_nobody_waits_and_few_times_while_somebody_does() {
+    const COMMITS: usize = 200;
+    let stores = Stores::new();
+    let (here, there) = (named(&stores, "a", NEVER).await, named(&stores, "b", NEVER).await);
+    let (db, mut hearing) = overhear(&stores.schema.name).await;
+    let commit = || join_all((0..COMMITS).map(|_| create(&*here.store.backend, draft(&here))));
+    commit().await;
+    assert_eq!(so_far(&mut hearing).await, 0);
+    let waiter = waiting_reader(&there);
+    idling(&db, &app(&stores, "b"), 0).await;
+    commit().await;
+    let told = so_far(&mut hearing).await;
+    assert!((1..=COMMITS / 2).contains(&told), "{told} times for {COMMITS} commits");
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_listen_looks_and_listens_again_later() {
+    let stores = Stores::new();
+    let poll = Duration::from_millis(100);
+    let (here, there) = (named(&stores, "a", NEVER).await, named(&stores, "b", poll).await);
+    let db = server::connect().await;
+    let worker = waiting_worker(&there);
+    let first = idling(&db, &app(&stores, "b"), 0).await;
+    db.execute("select pg_terminate_backend($1)", &[&first]).await.unwrap();
+    let id = create(&*here.store.backend, draft(&here)).await;
+    assert_eq!(soon(worker).await, id);
+    let worker = waiting_worker(&there);
+    let second = idling(&db, &app(&stores, "b"), first).await;
+    assert_ne!(first, second);
+    let id = create(&*here.store.backend, draft(&here)).await;
+    assert_eq!(soon(worker).await, id);
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_leaves_no_connection() {
+    let stores = Stores::new();
+    let w = named(&stores, "a", NEVER).await;
+    let (db, name) = (server::connect().await, app(&stores, "a"));
+    let worker = waiting_worker(&w);
+    idling(&db, &name, 0).await;
+    let id = create(&*w.store.backend, draft(&w)).await;
+    assert_eq!(soon(worker).await, id);
+    w.cancel(id).await.unwrap();
+    let sql = "select count(*) from pg_stat_activity where application_name = $1";
+    let count = || async { db.query_one(sql, &[&name]).await.unwrap().get::<_, i64>(0) };
+    // For creating, claiming, operating and listening.
+    assert!(count().await >= 4);
+    assert_eq!(Arc::strong_count(&w), 1);
+    drop(w);
+    let gone = async { while count().await > 0 {} };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+}
