@@ -46,9 +46,9 @@ fn main() -> anyhow::Result<()> {
 
 fn measure_all(runtime: &tokio::runtime::Runtime, arguments: &Arguments) -> anyhow::Result<()> {
     let wanted = |name: &Option<String>, is: &str| name.as_deref().is_none_or(|name| name == is);
-    let chosen = ROWS.iter().filter(|row| {
-        wanted(&arguments.row, row.name) && wanted(&arguments.backend, row.backend)
-    });
+    let chosen = ROWS
+        .iter()
+        .filter(|row| wanted(&arguments.row, row.name) && wanted(&arguments.backend, row.backend));
     let mut table = comfy_table::Table::new();
     table.set_header(["row", "backend", "value", "unit", "floor", "ratio", "bar", "holds"]);
     for row in chosen {

@@ -156,7 +156,8 @@ impl Row {
                 compared((speed::create_callers32(place).await?, floor))
             }
             What::CreateBatch1000 => {
-                let floor = floor(place, sqlite::insert_hundreds, postgres::insert_hundreds).await?;
+                let floor =
+                    floor(place, sqlite::insert_hundreds, postgres::insert_hundreds).await?;
                 compared((speed::create_batch1000(place).await?, floor))
             }
             What::Drain => {

@@ -66,7 +66,8 @@ async fn fill(url: &str, clients: u32, each: u32) -> anyhow::Result<()> {
         let url = url.to_owned();
         async move {
             let client = connect(&url).await?;
-            let insert = "insert into job (state, payload) select 'new', p from unnest($1::bytea[]) p";
+            let insert =
+                "insert into job (state, payload) select 'new', p from unnest($1::bytea[]) p";
             let insert = client.prepare(insert).await?;
             let rows = vec![PAYLOAD; 100];
             for _ in 0..each {

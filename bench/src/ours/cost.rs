@@ -62,7 +62,9 @@ pub async fn idle_statements(place: &Place) -> anyhow::Result<f64> {
     let lanes: Vec<_> = (0..10).map(|n| format!("lane{n}").parse().expect("a lane")).collect();
     for lane in &lanes {
         let create = ff_core::decide::create::Create { lane: Clone::clone(lane), ..draft() };
-        engine.cancel_execution(engine.create_execution(create).await?.execution_id(), "done").await?;
+        engine
+            .cancel_execution(engine.create_execution(create).await?.execution_id(), "done")
+            .await?;
     }
     let duties = engine.start_duties(&WorkFilter::default());
     let claim = tokio::spawn({

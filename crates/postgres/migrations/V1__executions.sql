@@ -263,7 +263,7 @@ create type ff_payload_row as (
 );
 
 create type ff_ready_row as (
-    queue bigint, rank integer, turn_ms bigint, partition_key smallint, execution_id uuid
+    queue bigint, rank integer, turn_ms bigint, partition_key smallint, execution_id uuid, at tid
 );
 
 create type ff_timer_row as (

@@ -21,7 +21,7 @@ use ff_core::time::{Clock, Entropy, Millis};
 use ff_core::{fold, needs};
 
 use crate::claim::delays::Delays;
-use crate::claim::heads::Heads;
+use crate::claim::heads::{Floor, Heads};
 use crate::codec::Tid;
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
@@ -141,6 +141,14 @@ impl State {
         }
         self.signals
             .committed(filed.is_some() || !set.ready.insert.is_empty(), !set.events.is_empty());
+    }
+
+    /// Delays were moved to their queues, some perhaps for others than who moved them.
+    pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
+        if !moved.is_empty() {
+            self.heads.lower_to(moved.iter().copied());
+            self.signals.committed(true, false);
+        }
     }
 
     /// Nobody knows what became of a batch: what it touched must be read again.

@@ -30,6 +30,8 @@ use look::{Look, Promoted, promotion};
 
 /// Tries of a claim while others are in the way, or after its connection was lost.
 const TRIES: u32 = 3;
+/// How soon to look again at places that others hold, in milliseconds.
+const RELOOK_MS: u64 = 10;
 /// Between two tries after the connection was lost.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -68,7 +70,7 @@ async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Tro
     state.delays.begin();
     let answers = session.alone(promotion(now)).await?;
     let promoted = Promoted::read(&answers)?;
-    state.heads.lower_to(promoted.moved.iter().copied());
+    state.promoted(&promoted.moved);
     let next_due = promoted.next(session, now).await?;
     state.delays.promoted(next_due);
     Ok(Claims { given: Vec::new(), next_due, now })
@@ -98,10 +100,16 @@ async fn serve(
             return Ok(Claims { given, next_due, now });
         }
         let any = look.is_there_any(state, session).await?;
-        state.heads.lower_to(look.promoted.moved.iter().copied());
+        state.promoted(&look.promoted.moved);
         match any {
             // Before where we looked, or held by others as far as we looked: once more.
             Ok(true) if !wide => wide = true,
+            // Others hold all of it at this moment; some of it may come back.
+            Ok(true) if look.found_nothing() => {
+                let soon = now.plus(RELOOK_MS);
+                next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
+                return Ok(Claims { given: nothing(asks), next_due, now });
+            }
             Ok(_) => {
                 state.heads.asked(asks.iter().map(|ask| ask.claim_id));
                 return Ok(Claims { given: nothing(asks), next_due, now });
@@ -142,7 +150,7 @@ async fn grant(
             return Err(trouble);
         }
     };
-    state.heads.lower_to(look.promoted.moved.iter().copied());
+    state.promoted(&look.promoted.moved);
     state.heads.raise(look.floors_after(&leased));
     let mut moved = HashMap::new();
     for row in answers.iter().take(writes).flatten() {

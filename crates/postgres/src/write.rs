@@ -137,7 +137,7 @@ impl<'s> Rows<'s> {
                     && set.events.is_empty() =>
             {
                 let params = leases(executions(&self.updated), after().map(|row| (row, None)));
-                let params = params.one(freed?, Type::TID_ARRAY).count(updated);
+                let params = placed_ready(params, &set.ready.remove, &freed?).count(updated);
                 Some(Step::Run(hot::claim, params))
             }
             (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
@@ -377,11 +377,19 @@ fn payloads(params: Params<'static>, rows: &[Blob]) -> Params<'static> {
 }
 
 fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {
-    let rows = Composite::of(rows, |row, r| {
+    placed_ready(params, rows, &[])
+}
+
+/// Places in queues, and where they stand in their table as far as is known.
+fn placed_ready(params: Params<'static>, rows: &[Ready], at: &[Tid]) -> Params<'static> {
+    let known = at.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let rows: Vec<_> = rows.iter().zip(known).collect();
+    let rows = Composite::of(&rows, |(row, at), r| {
         r.long(row.queue.0);
         r.int(i64::from(row.rank));
         r.long(row.turn.0);
         r.id(row.execution);
+        r.tid(*at);
     });
     params.rows("ff_ready_row", rows)
 }

@@ -1,5 +1,6 @@
 -- Leases executions that are locked, where they stand: their rows, their leases, and their places
--- gone from the queues. Says where they stand now.
+-- gone from the queues. Says where they stand now. If one stood elsewhere ($4), it divides by zero,
+-- and the batch is undone.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -28,8 +29,13 @@ with put as (
     )
     select i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms, i.until_ms, i.check_at_ms from unnest($2::ff_lease_row[]) i
 ), gone as (
-    delete from ff_ready where ctid = any($3::tid[])
+    delete from ff_ready r using unnest($3::ff_ready_row[]) i
+    where r.ctid = i.at and r.partition_key = i.partition_key
+        and r.execution_id = i.execution_id
+    returning 1
 )
-select put.partition_key, put.execution_id, put.at, 1 / (n.n = $4::bigint)::integer as held
-from (select count(*) as n from put) n
+select
+    put.partition_key, put.execution_id, put.at,
+    1 / (n.put = $4::bigint and n.gone = $4)::integer as held
+from (select (select count(*) from put) as put, (select count(*) from gone) as gone) n
 left join put on true

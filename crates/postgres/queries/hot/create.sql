@@ -1,5 +1,6 @@
 -- Creates executions with their inputs and places, in one statement that is its own transaction.
--- One that is there already fails it.
+-- One that is there already fails it. The executions come first, and sorted: whoever creates the
+-- same ones waits there, and holds nothing else.
 with core as (
     insert into ff_exec_core (
         partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
@@ -12,13 +13,15 @@ with core as (
         retain_until_ms
     )
     select * from unnest($1::ff_new_execution_row[])
+    returning 1
 ), input as (
     insert into ff_payload (
         partition_key, execution_id, kind, attempt_index, encoding, bytes
     )
-    select * from unnest($2::ff_payload_row[])
+    select i.* from unnest($2::ff_payload_row[]) i where (select count(*) from core) >= 0
 )
 insert into ff_ready (
     queue, rank, turn_ms, partition_key, execution_id
 )
-select * from unnest($3::ff_ready_row[])
+select i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
+from unnest($3::ff_ready_row[]) i where (select count(*) from core) >= 0

@@ -1,7 +1,7 @@
 -- Ends leases, in one statement that is its own transaction: the executions, their results, timers
--- and places, and what happened, numbered once the rows are held; the
--- executions are locked before their leases, as everywhere. If an execution or a lease is
--- not as it was decided on ($7, $8), it divides by zero, and nothing is done.
+-- and places, and what happened. Executions are locked before their leases, as everywhere, and
+-- nothing else is written before both are held: not even a number is taken. If one is not as it
+-- was decided on ($7, $8), it divides by zero, and nothing is done.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -30,7 +30,7 @@ with put as (
         and l.execution_id = i.execution_id and l.epoch = i.epoch and l.until_ms = i.before_ms
         and (select count(*) from put) >= 0
     returning 1
-), held as (
+), held as materialized (
     select 1 / (
         (select count(*) from put) = $7::bigint and (select count(*) from done) = $8::bigint
     )::integer as held
@@ -38,17 +38,23 @@ with put as (
     insert into ff_payload (
         partition_key, execution_id, kind, attempt_index, encoding, bytes
     )
-    select * from unnest($3::ff_payload_row[])
+    select
+        i.partition_key, i.execution_id, i.kind, i.attempt_index, i.encoding, i.bytes
+    from unnest($3::ff_payload_row[]) i where (select held from held) = 1
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id
     )
-    select * from unnest($6::ff_ready_row[])
+    select
+        i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
+    from unnest($6::ff_ready_row[]) i where (select held from held) = 1
 ), later as (
     insert into ff_timer (
         kind, due_ms, partition_key, execution_id, queue, rank, turn_ms
     )
-    select * from unnest($4::ff_timer_row[])
+    select
+        i.kind, i.due_ms, i.partition_key, i.execution_id, i.queue, i.rank, i.turn_ms
+    from unnest($4::ff_timer_row[]) i where (select held from held) = 1
 )
 insert into ff_event (
     partition_key, execution_id, at_ms, namespace, lane_id, kind, attempt_index, outcome, reason,
@@ -58,4 +64,4 @@ select
     i.partition_key, i.execution_id, i.at_ms, i.namespace, i.lane_id, i.kind, i.attempt_index,
     i.outcome, i.reason, i.failure_category, i.worker_id, i.worker_instance_id, i.retry_at_ms,
     i.priority_from, i.priority_to
-from held cross join unnest($5::ff_event_row[]) i
+from unnest($5::ff_event_row[]) i where (select held from held) = 1

@@ -66,8 +66,14 @@ impl Heads {
         if inner.cost() <= CHEAP || left.is_zero() { Ok(()) } else { Err(left) }
     }
 
-    /// A look from the beginning took so long.
-    pub fn looked(&self, took: Duration) {
+    /// A claim looked from the beginning.
+    pub fn looked(&self) {
+        self.lock().looked = Some(Instant::now());
+    }
+
+    /// Finding out whether there is anything at all took so long, which is what passing over dead
+    /// entries costs.
+    pub fn cost(&self, took: Duration) {
         let mut inner = self.lock();
         inner.looked = Some(Instant::now());
         inner.took.push_back(took);

@@ -155,6 +155,11 @@ impl<'a> Look<'a> {
         at.and_then(|at| self.heads.get(at)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether no place could be had, not even one that was passed over.
+    pub fn found_nothing(&self) -> bool {
+        self.heads.iter().all(Vec::is_empty)
+    }
+
     fn limit(&self) -> usize {
         let max = |ask: &ClaimAsk| usize::try_from(ask.max).unwrap_or(usize::MAX);
         self.asks.iter().map(max).sum::<usize>() + self.extra
@@ -162,7 +167,6 @@ impl<'a> Look<'a> {
 
     /// The first flight, and whatever it shows to be needed besides.
     pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
-        let begun = Instant::now();
         let promotes = state.delays.is_due(self.now);
         let asked = state.heads.unasked(self.asks.iter().map(|ask| ask.claim_id));
         let mut steps = vec![Step::Begin];
@@ -177,7 +181,7 @@ impl<'a> Look<'a> {
         let mut answers = session.fly(&steps).await?;
         drop(steps);
         let heads = answers.split_off(usize::from(promotes) + usize::from(!asked.is_empty()));
-        self.read_heads(state, heads, begun)?;
+        self.read_heads(state, heads)?;
         if !asked.is_empty() {
             let held = answers.pop().unwrap_or_default();
             self.load_held(session, &held).await?;
@@ -255,15 +259,14 @@ impl<'a> Look<'a> {
         };
         let steps = self.groups.iter().map(any).chain([Step::Commit]).collect::<Vec<_>>();
         let answers = session.fly(&steps).await?;
-        state.heads.looked(begun.elapsed());
+        state.heads.cost(begun.elapsed());
         let mut found = answers.iter().flatten().map(|row| Reader::new(row).take::<bool>("any"));
         Ok(Ok(found.try_fold(false, |any, row| row.map(|row| any || row))?))
     }
 
     async fn look(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
-        let begun = Instant::now();
         let answers = session.fly(&self.head_steps()).await?;
-        self.read_heads(state, answers, begun)?;
+        self.read_heads(state, answers)?;
         Ok(())
     }
 
@@ -286,14 +289,9 @@ impl<'a> Look<'a> {
         self.groups.iter().map(step).collect()
     }
 
-    fn read_heads(
-        &mut self,
-        state: &State,
-        answers: Vec<Vec<Row>>,
-        begun: Instant,
-    ) -> Result<(), StoreError> {
+    fn read_heads(&mut self, state: &State, answers: Vec<Vec<Row>>) -> Result<(), StoreError> {
         if self.floors.is_empty() {
-            state.heads.looked(begun.elapsed());
+            state.heads.looked();
         }
         let read = |rows: Vec<Row>| rows.iter().map(read_place).collect::<Result<_, _>>();
         self.heads = answers.into_iter().map(read).collect::<Result<_, _>>()?;

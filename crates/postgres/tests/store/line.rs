@@ -154,10 +154,13 @@ impl State {
         let mut next = message(&mut from, 0).await;
         let mut said = Said::default();
         while let Some(asks) = next {
-            if self.is_armed() {
+            let ends = said.ends(&asks);
+            if self.is_armed() && !said.looks {
                 asked.store(true, Ordering::SeqCst);
+            } else if said.looks {
+                asked.store(false, Ordering::SeqCst);
             }
-            if said.ends(&asks) && self.strikes(Cut::BeforeCommit) {
+            if ends && self.strikes(Cut::BeforeCommit) {
                 return;
             }
             if to.write_all(&asks).await.is_err() {
@@ -200,6 +203,10 @@ struct Said {
     listens: bool,
     /// A transaction.
     begun: bool,
+    /// Statements of the driver's own, which look types up.
+    lookups: Vec<Vec<u8>>,
+    /// One of them is under way.
+    looks: bool,
 }
 
 impl Said {
@@ -214,10 +221,27 @@ impl Said {
                 self.begun = !ends && (self.begun || query.starts_with(b"begin"));
                 ends && !self.listens
             }
-            b'E' => !self.begun && !self.listens,
+            b'P' => {
+                let mut parts = query.split(|byte| *byte == 0);
+                let (name, text) = (parts.next().unwrap_or_default(), parts.next());
+                if text.is_some_and(|text| contains(text, b"pg_catalog.")) {
+                    self.lookups.push(name.to_vec());
+                }
+                false
+            }
+            b'B' => {
+                let name = query.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+                self.looks = self.lookups.iter().any(|lookup| lookup == name);
+                false
+            }
+            b'E' => !self.begun && !self.listens && !self.looks,
             _ => false,
         }
     }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
 }
 
 /// What a server answered.
