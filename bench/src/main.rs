@@ -96,7 +96,7 @@ fn as_line(row: &Row, figure: &Figure) -> Vec<String> {
         figure.floor.map(shown).unwrap_or_default(),
         figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         row.bar.map(|bar| bar.to_string()).unwrap_or_default(),
-        row.holds(figure).map(|holds| if holds { "yes" } else { "NO" }).unwrap_or("").to_owned(),
+        row.holds(figure).map_or("", |holds| if holds { "yes" } else { "NO" }).to_owned(),
     ]
 }
 

@@ -186,8 +186,8 @@ impl Row {
 }
 
 /// The floor on the database that is being measured.
-async fn floor<'p, F>(
-    place: &'p Place,
+async fn floor<F>(
+    place: &Place,
     file: fn(&Path) -> anyhow::Result<f64>,
     server: impl Fn(&'static str) -> F,
 ) -> anyhow::Result<f64>

@@ -56,8 +56,8 @@ pub async fn drain_pinned_horizon(place: &Place) -> anyhow::Result<(f64, f64)> {
     let url = place.fresh();
     let first = engine(&url).await?;
     let pin = place.connect().await?;
-    let begin = "begin isolation level repeatable read; select count(*) from pg_class";
-    pin.batch_execute(begin).await?;
+    let snapshot = "begin isolation level repeatable read; select count(*) from pg_class";
+    pin.batch_execute(snapshot).await?;
     fill(&first, 4 * QUARTER, retried).await?;
     let begun = Instant::now();
     quarter(&first, QUARTER).await?;
@@ -102,7 +102,8 @@ async fn quarter(engine: &Engine, count: u32) -> anyhow::Result<()> {
 
 async fn handle(engine: &Engine, claimed: &[Claimed]) -> anyhow::Result<u32> {
     let fails = |work: &Claimed| {
-        work.leased.fence.attempt_index == 0 && work.leased.execution.id.uuid().as_u128() % 50 == 0
+        let number = work.leased.execution.id.uuid().as_u128();
+        work.leased.fence.attempt_index == 0 && number.is_multiple_of(50)
     };
     let failed: Vec<_> = claimed.iter().filter(|work| fails(work)).collect();
     for work in &failed {

@@ -61,7 +61,7 @@ pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<()> {
     /// Batches that one worker has in its hands.
     const HANDS: u32 = 3;
     /// Executions in each.
-    const BATCH: u32 = 250;
+    const BATCH: u32 = 500;
     let done = Arc::new(AtomicU32::new(0));
     let hands: Vec<_> = (0..HANDS)
         .map(|_| {

@@ -189,14 +189,13 @@ async fn fast(
     }
     let rows = Rows::new(&set, now, &places);
     let mut session = state.connections.get(purpose(batch)).await?;
-    let landed = match rows.whole() {
-        Some(step) => session.alone(step).await,
-        None => {
-            let mut steps = vec![Step::Begin];
-            steps.extend(rows.steps());
-            steps.push(Step::Commit);
-            session.fly(&steps).await
-        }
+    let landed = if let Some(step) = rows.whole() {
+        session.alone(step).await
+    } else {
+        let mut steps = vec![Step::Begin];
+        steps.extend(rows.steps());
+        steps.push(Step::Commit);
+        session.fly(&steps).await
     };
     match landed {
         Ok(_) => {

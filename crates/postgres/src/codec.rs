@@ -109,7 +109,7 @@ impl<'a> Params<'a> {
 
 /// The partition of an id as it is stored.
 pub fn partition(id: ExecutionId) -> i16 {
-    i16::try_from(id.partition().index()).unwrap_or(i16::MAX)
+    i16::from(id.partition().index())
 }
 
 /// Reads the columns of a row in order, naming each.

@@ -33,8 +33,10 @@ pub async fn list(
                 Some(After::Id(id)) => Some(id.uuid()),
                 Some(After::Created(..) | After::Attempt(_) | After::Name(_)) | None => None,
             };
-            let of = i16::try_from(of.index()).unwrap_or(i16::MAX);
-            let params = Params::new().one(of, Type::INT2).one(after, Type::UUID).count(limit);
+            let params = Params::new()
+                .one(i16::from(of.index()), Type::INT2)
+                .one(after, Type::UUID)
+                .count(limit);
             let rows = connections.read(list::partition, params).await?;
             let ids = rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
             Ok(cut(ids, page, |id| After::Id(*id), Rows::Ids))

@@ -221,7 +221,7 @@ const FIELDS: [&str; 13] = [
     "delay_ms",
 ];
 /// Bytes kept of the digest of each field; only used to name the one that differs.
-const FIELD_BYTES: usize = 4;
+const FIELD_BYTES: usize = 2;
 /// Bytes kept of the digest of everything; decides equality.
 const WHOLE_BYTES: usize = 16;
 

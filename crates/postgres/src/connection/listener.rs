@@ -21,6 +21,8 @@ use crate::statements::wake;
 
 /// Between two wake-ups of one process.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The same while nobody idles. Whoever begins to idle looks once more by itself.
+const PAUSE_UNHEARD: Duration = Duration::from_millis(20);
 /// How long a process counts as idle after its last waiter went.
 const LINGER: Duration = Duration::from_secs(2);
 /// Between two tries to connect.
@@ -192,8 +194,8 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             (false, false) => None,
         };
         if let Some(note) = note {
-            client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
-            tokio::time::sleep(PAUSE).await;
+            let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
+            tokio::time::sleep(if heard.is_empty() { PAUSE_UNHEARD } else { PAUSE }).await;
             continue;
         }
         let stirred = tokio::time::timeout(LINGER, signals.stir.notified()).await;
