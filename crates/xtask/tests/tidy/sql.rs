@@ -201,7 +201,7 @@ mod tests {
             tree.files.insert(path, String::new());
         }
         assert_eq!(violations_of(|found| backends_are_twins(&tree, found)), [""; 0]);
-        let elsewhere = "crates/postgres/queries/lease/lock.sql";
+        let elsewhere = "crates/postgres/queries/lease/lose.sql";
         tree.files.insert(elsewhere.into(), String::new());
         assert_eq!(violations_of(|found| backends_are_twins(&tree, found)).len(), 1);
     }
