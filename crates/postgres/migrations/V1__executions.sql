@@ -24,8 +24,8 @@ create domain ff_event_kind as text
     check (value in ('completion', 'attempt_failed', 'lease_expired',
     'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld'));
 
--- What never changes comes first: an update then logs only the end of the row. Pages are left
--- three quarters empty, so that being claimed and completed stays on the page and touches no index, even
+-- What never changes comes first: an update then logs only the end of the row. Pages are left three
+-- quarters empty, so that being claimed and completed stays on the page and touches no index, even
 -- while others keep old versions from being removed.
 create table ff_exec_core (
     execution_id uuid not null,
@@ -83,7 +83,10 @@ create table ff_exec_core (
     retain_until_ms bigint,
     primary key (partition_key, execution_id),
     -- What a state carries, as far as it can be said in few words: the reader checks the rest.
-    check ((phase = 'terminal') = (outcome is not null) and (phase = 'active') = (claim_id is not null))
+    check (
+        (phase = 'terminal') = (outcome is not null)
+        and (phase = 'active') = (claim_id is not null)
+    )
 ) with (fillfactor = 25);
 
 -- Listing newest first inside a lane; over everything, lane by lane. No column of it ever changes.
@@ -226,8 +229,8 @@ create table ff_consumer (
 -- array for each column would cost a call for each column, in a batch of one as well. A type is
 -- never changed: a later shape of a row is another type.
 create type ff_execution_row as (
-    partition_key smallint, execution_id uuid, at tid, version bigint, before bigint, priority integer,
-    tags text, deadline_at_ms bigint, epoch bigint, attempts integer, retries integer,
+    partition_key smallint, execution_id uuid, at tid, version bigint, before bigint,
+    priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer, retries integer,
     reclaims integer, replays integer, progress_percent integer, progress_message text,
     progress_at_ms bigint, started_at_ms bigint, updated_at_ms bigint, phase text, outcome text,
     next_attempt text, wait_until_ms bigint, wait_reason text, held_reason text,

@@ -28,6 +28,8 @@ pub use trouble::Trouble;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Connections of one kind of traffic: as many as it has batches under way.
 const WRITERS: usize = 2;
+/// Connections when all kinds of traffic share them.
+const FEW: usize = 3;
 /// Connections that read.
 const READERS: usize = 3;
 
@@ -67,6 +69,11 @@ impl Connections {
             let pool = pool.runtime(Runtime::Tokio1).build();
             pool.map_err(|error| StoreError::Transport { cause: error.to_string() })
         };
+        if address.few {
+            let one = pool(Purpose::Claim, FEW)?;
+            let [renew, finish, create, admin, claim, read] = std::array::from_fn(|_| one.clone());
+            return Ok(Self { renew, finish, create, admin, claim, read, address, types });
+        }
         let writers = |traffic| pool(Purpose::Write(traffic), WRITERS);
         Ok(Self {
             renew: writers(Traffic::Renew)?,

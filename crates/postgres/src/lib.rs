@@ -45,7 +45,7 @@ pub use statements::ALL as STATEMENTS;
 /// How to open a database.
 pub struct Options {
     /// `postgres://user:password@host:port/database`, with `?schema=`, `?sslmode=` and
-    /// `?pooled=true` where needed.
+    /// `?pooled=true` or `?connections=few` where needed.
     pub url: String,
     /// The schema of our tables, if the URL does not say; created when absent.
     pub schema: Option<String>,

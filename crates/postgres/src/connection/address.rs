@@ -1,6 +1,7 @@
 //! Where a database is, and how sessions on it are set up.
 //!
 //! A URL is what libpq takes, plus `schema=` (where our tables are, `public` unless told) and
+//! `connections=few` (one pool of three for everything, for databases that allow few) and
 //! `pooled=true` (a pooler in transaction mode stands in between: nothing is prepared, settings
 //! are made in each transaction, and waiting looks again instead of listening).
 
@@ -34,6 +35,8 @@ pub struct Address {
     pub schema: String,
     /// Whether a pooler in transaction mode stands in between.
     pub pooled: bool,
+    /// Whether all kinds of traffic share a few connections.
+    pub few: bool,
     /// How to encrypt.
     pub tls: MakeRustlsConnect,
     begin_read: String,
@@ -78,7 +81,7 @@ impl Address {
         } else {
             ("begin".to_owned(), "begin".to_owned())
         };
-        Ok(Self { config, schema, pooled: own.pooled, tls, begin_read, begin_write })
+        Ok(Self { config, schema, pooled: own.pooled, few: own.few, tls, begin_read, begin_write })
     }
 
     /// How to connect for some purpose.
@@ -125,6 +128,7 @@ impl Address {
 struct Own {
     schema: Option<String>,
     pooled: bool,
+    few: bool,
     mode: SslMode,
     verify: bool,
     roots: Option<String>,
@@ -132,7 +136,14 @@ struct Own {
 
 impl Default for Own {
     fn default() -> Self {
-        Self { schema: None, pooled: false, mode: SslMode::Prefer, verify: false, roots: None }
+        Self {
+            schema: None,
+            pooled: false,
+            few: false,
+            mode: SslMode::Prefer,
+            verify: false,
+            roots: None,
+        }
     }
 }
 
@@ -147,6 +158,13 @@ impl Own {
                     "true" => true,
                     "false" => false,
                     _ => return Err(malformed("pooled is neither true nor false")),
+                }
+            }
+            "connections" => {
+                self.few = match value {
+                    "few" => true,
+                    "many" => false,
+                    _ => return Err(malformed("connections is neither few nor many")),
                 }
             }
             "sslmode" => {

@@ -28,7 +28,8 @@ fn sqlite(clock: Arc<Dial>) -> Store {
     Store { backend, dump, keep: Box::new(directory) }
 }
 
-const STORES: [(&str, Open); 3] = [("model", model), ("sqlite", sqlite), ("postgres", crate::open)];
+const STORES: [(&str, Open); 3] =
+    [("model", model), ("sqlite", sqlite), ("postgres", crate::open_few)];
 /// Steps of one history; most steps are one to four commands.
 const STEPS: u32 = 60;
 /// Histories in each of the eight tests below; together 2,000.

@@ -30,8 +30,18 @@ use server::Schema;
 
 /// An empty schema on a dial.
 fn open(clock: Arc<Dial>) -> Store {
+    open_with(clock, "")
+}
+
+/// The same over few connections: opening those is most of what a short history takes.
+fn open_few(clock: Arc<Dial>) -> Store {
+    open_with(clock, "?connections=few")
+}
+
+fn open_with(clock: Arc<Dial>, how: &str) -> Store {
     let schema = Arc::new(Schema::empty());
-    let options = schema.options(clock, Box::new(Dice::new(1)));
+    let mut options = schema.options(clock, Box::new(Dice::new(1)));
+    options.url.push_str(how);
     let backend = Arc::new(server::wait(async move { Postgres::open(options).await.unwrap() }));
     let dumped = Arc::clone(&schema);
     let dump = Box::new(move || dump::dump(&dumped));

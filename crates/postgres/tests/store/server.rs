@@ -45,7 +45,7 @@ pub fn execute(sql: String) {
 /// Schemas that were used and can be emptied.
 static USED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 11] = [
     "ff_exec_core",
     "ff_lease",
     "ff_payload",
@@ -57,7 +57,6 @@ const TABLES: [&str; 12] = [
     "ff_event",
     "ff_idempotency",
     "ff_consumer",
-    "ff_event",
 ];
 
 /// A schema that is used by one test at a time.
