@@ -230,7 +230,8 @@ create table ff_consumer (
 -- never changed: a later shape of a row is another type.
 create type ff_execution_row as (
     partition_key smallint, execution_id uuid, at tid, version bigint, before bigint,
-    priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer, retries integer,
+    priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer,
+    retries integer,
     reclaims integer, replays integer, progress_percent integer, progress_message text,
     progress_at_ms bigint, started_at_ms bigint, updated_at_ms bigint, phase text, outcome text,
     next_attempt text, wait_until_ms bigint, wait_reason text, held_reason text,

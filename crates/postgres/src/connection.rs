@@ -43,6 +43,7 @@ pub struct Connections {
     admin: Pool,
     claim: Pool,
     read: Pool,
+    scan: Pool,
     types: Types,
 }
 
@@ -55,6 +56,8 @@ pub enum Purpose {
     Claim,
     /// Anything that changes nothing.
     Read,
+    /// Reading a whole table.
+    Scan,
 }
 
 impl Connections {
@@ -71,8 +74,9 @@ impl Connections {
         };
         if address.few {
             let one = pool(Purpose::Claim, FEW)?;
-            let [renew, finish, create, admin, claim, read] = std::array::from_fn(|_| one.clone());
-            return Ok(Self { renew, finish, create, admin, claim, read, address, types });
+            let [renew, finish, create, admin, claim, read, scan] =
+                std::array::from_fn(|_| one.clone());
+            return Ok(Self { address, renew, finish, create, admin, claim, read, scan, types });
         }
         let writers = |traffic| pool(Purpose::Write(traffic), WRITERS);
         Ok(Self {
@@ -82,6 +86,7 @@ impl Connections {
             admin: writers(Traffic::Admin)?,
             claim: pool(Purpose::Claim, 1)?,
             read: pool(Purpose::Read, READERS)?,
+            scan: pool(Purpose::Scan, 1)?,
             address,
             types,
         })
@@ -96,6 +101,7 @@ impl Connections {
             Purpose::Write(Traffic::Admin) => &self.admin,
             Purpose::Claim => &self.claim,
             Purpose::Read => &self.read,
+            Purpose::Scan => &self.scan,
         };
         let client = pool.get().await.map_err(Trouble::unreachable)?;
         let begin = self.address.begin(purpose);
@@ -113,12 +119,30 @@ impl Connections {
         Ok(rows.pop().expect("one answer for one statement"))
     }
 
-    /// Runs statements that change nothing, in one flight; tries once more on a connection that
-    /// turns out to be dead.
+    /// Runs one statement that reads a whole table.
+    pub async fn scan(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut rows = self.look(Purpose::Scan, vec![Step::Run(sql, params)]).await?;
+        Ok(rows.pop().expect("one answer for one statement"))
+    }
+
+    /// Runs statements that change nothing, in one flight.
     pub async fn read_all(&self, steps: Vec<Step<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.look(Purpose::Read, steps).await
+    }
+
+    /// Tries once more on a connection that turns out to be dead.
+    async fn look(
+        &self,
+        purpose: Purpose,
+        steps: Vec<Step<'_>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
         let mut tries = 0;
         loop {
-            let flown = match self.get(Purpose::Read).await {
+            let flown = match self.get(purpose).await {
                 Ok(mut session) => session.look(&steps).await,
                 Err(trouble) => Err(trouble),
             };

@@ -77,7 +77,7 @@ pub async fn list(
             Ok(cut(names, page, place, Rows::Consumers))
         }
         Query::Counts => {
-            let rows = connections.read(list::counts, Params::new().number(now.0)).await?;
+            let rows = connections.scan(list::counts, Params::new().number(now.0)).await?;
             let mut counts: Vec<Count> = rows.iter().map(read_count).collect::<Result<_, _>>()?;
             counts.sort();
             Ok(Listing { rows: Rows::Counts(counts), next: None })

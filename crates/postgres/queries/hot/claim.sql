@@ -27,7 +27,10 @@ with put as (
         partition_key, execution_id, epoch, claim_id, acquired_at_ms, renewed_at_ms, until_ms,
         check_at_ms
     )
-    select i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms, i.until_ms, i.check_at_ms from unnest($2::ff_lease_row[]) i
+    select
+        i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
+        i.until_ms, i.check_at_ms
+    from unnest($2::ff_lease_row[]) i
 ), gone as (
     delete from ff_ready r using unnest($3::ff_ready_row[]) i
     where r.ctid = i.at and r.partition_key = i.partition_key

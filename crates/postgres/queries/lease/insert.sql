@@ -3,4 +3,7 @@ insert into ff_lease (
     partition_key, execution_id, epoch, claim_id, acquired_at_ms, renewed_at_ms, until_ms,
     check_at_ms
 )
-select i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms, i.until_ms, i.check_at_ms from unnest($1::ff_lease_row[]) i
+select
+    i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
+    i.until_ms, i.check_at_ms
+from unnest($1::ff_lease_row[]) i

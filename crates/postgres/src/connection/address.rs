@@ -21,10 +21,11 @@ const EVERY: &[(&str, &str)] = &[
     ("lock_timeout", "5s"),
     ("idle_in_transaction_session_timeout", "30s"),
 ];
-/// What sessions that write are set to. Rows come sorted by key; a nested loop keeps that order,
-/// so that two batches never lock rows in opposite orders, and it is what suits short lists of
-/// keys anyway.
-const WRITING: &[(&str, &str)] =
+/// What sessions that find rows by their keys are set to. Rows come sorted by key; a nested loop
+/// keeps that order, so that two batches never lock rows in opposite orders, and it is what suits
+/// short lists of keys anyway. A plan that was made while a table was small must not scan it when
+/// it no longer is.
+const BY_KEY: &[(&str, &str)] =
     &[("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_seqscan", "off")];
 
 /// Where a database is.
@@ -39,8 +40,8 @@ pub struct Address {
     pub few: bool,
     /// How to encrypt.
     pub tls: MakeRustlsConnect,
-    begin_read: String,
-    begin_write: String,
+    begin: String,
+    begin_scan: String,
 }
 
 impl Address {
@@ -76,12 +77,12 @@ impl Address {
             return Err(malformed("a schema name has 1 to 63 bytes"));
         }
         let tls = tls::connector(own.verify, own.roots.as_deref())?;
-        let (begin_read, begin_write) = if own.pooled {
-            (set_local(&schema, Purpose::Read), set_local(&schema, Purpose::Claim))
+        let (begin, begin_scan) = if own.pooled {
+            (set_local(&schema, Purpose::Claim), set_local(&schema, Purpose::Scan))
         } else {
             ("begin".to_owned(), "begin".to_owned())
         };
-        Ok(Self { config, schema, pooled: own.pooled, few: own.few, tls, begin_read, begin_write })
+        Ok(Self { config, schema, pooled: own.pooled, few: own.few, tls, begin, begin_scan })
     }
 
     /// How to connect for some purpose.
@@ -113,8 +114,8 @@ impl Address {
     /// What begins a transaction.
     pub fn begin(&self, purpose: Purpose) -> &str {
         match purpose {
-            Purpose::Read => &self.begin_read,
-            Purpose::Write(_) | Purpose::Claim => &self.begin_write,
+            Purpose::Scan => &self.begin_scan,
+            Purpose::Read | Purpose::Write(_) | Purpose::Claim => &self.begin,
         }
     }
 
@@ -216,8 +217,8 @@ fn escaped(value: &str) -> String {
 
 fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
     let writing: &[_] = match purpose {
-        Purpose::Read => &[],
-        Purpose::Write(_) | Purpose::Claim => WRITING,
+        Purpose::Scan => &[],
+        Purpose::Read | Purpose::Write(_) | Purpose::Claim => BY_KEY,
     };
     let fixed = EVERY.iter().chain(writing).map(|(name, value)| (*name, (*value).to_owned()));
     std::iter::once(("search_path", quoted(schema))).chain(fixed).collect()
