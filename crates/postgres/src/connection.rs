@@ -228,9 +228,9 @@ impl Session<'_> {
         first.map(|()| rows)
     }
 
-    /// Runs one statement in a transaction of its own.
+    /// Runs one statement in a transaction of its own, or in the one that is open.
     pub async fn alone(&mut self, step: Step<'_>) -> Result<Vec<Vec<Row>>, Trouble> {
-        if self.pooled {
+        if self.pooled && !self.open {
             return self.fly(&[Step::Begin, step, Step::Commit]).await;
         }
         self.fly(&[step]).await

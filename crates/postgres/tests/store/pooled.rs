@@ -102,6 +102,22 @@ async fn a_schema_is_not_brought_up_to_date_through_a_pooler() {
     assert!(cause.contains("migrate at the address of the server itself"), "{cause}");
 }
 
+#[tokio::test]
+async fn a_claim_that_moves_a_full_batch_of_delays_stays_one_transaction() {
+    ff_conformance::world::run(open, |w: Arc<ff_conformance::world::World>| async move {
+        let later = Some(w.now().plus(1_000));
+        let drafts = (0..600).map(|_| Create { delay_until: later, ..w.draft() }.into()).collect();
+        for outcome in w.batch(drafts).await {
+            outcome.unwrap();
+        }
+        w.pass(1_000);
+        let claims = w.store.backend.claim(&[w.ask(5)]).await.unwrap();
+        assert_eq!(claims.given[0].len(), 5);
+        assert_eq!(claims.next_due, later, "a hundred delays are over and not yet moved");
+    })
+    .await;
+}
+
 /// Cases of the suite that together send every kind of statement.
 macro_rules! cases {
     ($($group:ident { $($case:ident)* })*) => {
