@@ -88,7 +88,7 @@ pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<()> {
 /// Claims one at a time and completes it, for ever.
 pub async fn idle_worker(engine: Engine) -> anyhow::Result<()> {
     loop {
-        for work in engine.claim(ask(1), Duration::from_secs(5)).await? {
+        for work in engine.claim_new(ask(1), Duration::from_secs(5)).await? {
             let (id, fence) = (work.leased.execution.id, work.leased.fence);
             engine.complete_execution(id, fence, None).await?;
         }

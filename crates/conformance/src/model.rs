@@ -12,7 +12,6 @@ use async_trait::async_trait;
 use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::attempt_timeout::TimeOutAttempt;
-use ff_core::decide::claim::Claim;
 use ff_core::decide::deadline::ExpireExecution;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
@@ -88,15 +87,19 @@ impl Model {
         outcomes
     }
 
-    fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> Vec<Claimed> {
+    /// What an ask is given, and whether it leaves nothing.
+    fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> (Vec<Claimed>, bool) {
         let now = self.clock.now();
         let held = tables.held_under(ask.claim_id, now);
-        let mut claimed = self.grant(tables, ask, held);
-        if claimed.is_empty() {
-            let candidates = tables.candidates(ask);
-            claimed = self.grant(tables, ask, candidates);
+        let claimed = self.grant(tables, ask, held);
+        if !claimed.is_empty() {
+            return (claimed, false);
         }
-        claimed
+        let candidates = tables.candidates(ask);
+        let found = candidates.len();
+        let claimed = self.grant(tables, ask, candidates);
+        let emptied = claimed.len() == found;
+        (claimed, emptied)
     }
 
     /// Leases as many of `chosen` as were asked for, passing over what cannot be had: held by
@@ -112,13 +115,7 @@ impl Model {
             if claimed.len() == max || full {
                 break;
             }
-            let claim = Claim {
-                id,
-                worker: ask.worker.clone(),
-                capabilities: ask.capabilities.clone(),
-                lease_ttl_ms: ask.lease_ttl_ms,
-                claim_id: ask.claim_id,
-            };
+            let claim = ask.claim(id);
             if let Some(Ok(Reply::Claim(leased))) = self.run(tables, &[claim.into()]).pop() {
                 bytes += size;
                 claimed.push(Claimed { leased, input });
@@ -137,9 +134,11 @@ impl Backend for Model {
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
         let mut tables = self.tables();
         tables.promote(self.clock.now(), PROMOTE_BATCH_MAX);
-        let given = asks.iter().map(|ask| self.claim_one(&mut tables, ask)).collect();
+        let claims = asks.iter().map(|ask| self.claim_one(&mut tables, ask));
+        let (given, emptied): (Vec<_>, Vec<_>) = claims.unzip();
+        let emptied = emptied.into_iter().all(|emptied| emptied);
         let next_due = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
-        Ok(Claims { given, next_due, now: self.clock.now() })
+        Ok(Claims { given, emptied, next_due, now: self.clock.now() })
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {

@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::command::{Command, Outcome};
-use crate::decide::claim::Leased;
+use crate::decide::claim::{Claim, Leased};
 use crate::error::{Code, Rejection};
 use crate::event::{Cursor, FeedEvent, Filter};
 use crate::execution::Worker;
 use crate::fold::{Blob, BlobRef, Key, WorkingSet};
+use crate::ids::ExecutionId;
 use crate::limits::{self, Config};
 use crate::query::{Listing, Page, Query};
 use crate::state::words;
@@ -117,6 +118,17 @@ impl ClaimAsk {
         Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1 }
     }
 
+    /// The command that claims one execution on behalf of this ask.
+    pub fn claim(&self, id: ExecutionId) -> Claim {
+        Claim {
+            id,
+            worker: self.worker.clone(),
+            capabilities: self.capabilities.clone(),
+            lease_ttl_ms: self.lease_ttl_ms,
+            claim_id: self.claim_id,
+        }
+    }
+
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), Rejection> {
         let refuse = |field, value: String, why: String| {
@@ -149,6 +161,9 @@ pub struct Claimed {
 pub struct Claims {
     /// For each ask, in order, what it was given.
     pub given: Vec<Vec<Claimed>>,
+    /// Whether nothing else stood in the queues that were asked for, as far as the store could
+    /// tell: false when it did not find out.
+    pub emptied: bool,
     /// When the next delayed execution becomes claimable; ask again then.
     pub next_due: Option<Millis>,
     /// The store's time, to tell how long that is.

@@ -11,7 +11,9 @@ use ff_core::command::{Command, Outcome};
 use ff_core::{Backend, Code, Rejection, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::endings::Endings;
 use crate::error::Error;
+use crate::starts::Idle;
 
 /// How much may wait and travel.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,15 @@ pub struct Bounds {
     pub batch: usize,
     /// Batches under way.
     pub flights: usize,
+}
+
+/// What the queues of a process know of each other.
+#[derive(Default)]
+pub struct Shared {
+    /// Claims that found nothing.
+    pub idle: Idle,
+    /// Endings that somebody waits for.
+    pub endings: Endings,
 }
 
 type Answer = Result<Vec<Outcome>, StoreError>;
@@ -45,10 +56,11 @@ pub struct Batcher {
 
 impl Batcher {
     /// Starts a queue. It ends when its last handle is dropped and all is answered.
-    pub fn start(backend: Arc<dyn Backend>, bounds: Bounds) -> Self {
+    pub fn start(backend: Arc<dyn Backend>, bounds: Bounds, shared: Arc<Shared>) -> Self {
         let (calls, waiting) = mpsc::channel(bounds.calls);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(drive(backend, waiting, Arc::clone(&waiting_bytes), bounds));
+        let before = (backend, shared);
+        tokio::spawn(drive(before, waiting, Arc::clone(&waiting_bytes), bounds));
         Self { calls, waiting_bytes, bytes_max: bounds.bytes }
     }
 
@@ -86,7 +98,7 @@ pub fn overloaded() -> Error {
 }
 
 async fn drive(
-    backend: Arc<dyn Backend>,
+    (backend, shared): (Arc<dyn Backend>, Arc<Shared>),
     mut waiting: mpsc::Receiver<Call>,
     waiting_bytes: Arc<AtomicUsize>,
     bounds: Bounds,
@@ -107,20 +119,25 @@ async fn drive(
         }
         let taken = batch.iter().map(|call| call.bytes).sum();
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
-        let backend = Arc::clone(&backend);
+        let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
         tokio::spawn(async move {
-            fly(backend.as_ref(), batch).await;
+            fly(backend.as_ref(), &shared, batch).await;
             drop(flight);
         });
     }
 }
 
 /// Sends one batch and hands each call its share of the outcomes.
-async fn fly(backend: &dyn Backend, mut batch: Vec<Call>) {
+async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let sizes: Vec<usize> = batch.iter().map(|call| call.commands.len()).collect();
-    let commands = batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
+    let mut commands: Vec<Command> =
+        batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
+    let ends = Endings::watch(&commands);
+    let starts = shared.idle.start(&mut commands);
     match backend.apply(commands).await {
-        Ok(outcomes) => {
+        Ok(mut outcomes) => {
+            starts.hand_out(outcomes.split_off(ends.len()));
+            shared.endings.tell(&ends, &outcomes);
             let mut outcomes = outcomes.into_iter();
             for (call, size) in batch.into_iter().zip(sizes) {
                 let share = outcomes.by_ref().take(size).collect();

@@ -12,22 +12,30 @@ use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, overloaded};
 use crate::error::Error;
+use crate::starts::Look;
 use crate::{Engine, deadline};
 
 /// What one ask was given, and when there will be more.
 struct Given {
     claimed: Unclaimed,
+    /// Whether nothing else was there.
+    emptied: bool,
     /// How long until the next delayed execution becomes claimable.
     next_in: Option<Duration>,
 }
 
 /// Work on its way to a caller. If the caller is gone before it takes it, it is given back.
-struct Unclaimed {
+pub struct Unclaimed {
     work: Vec<Claimed>,
     finish: Batcher,
 }
 
 impl Unclaimed {
+    /// More work.
+    pub fn add(&mut self, claimed: Claimed) {
+        self.work.push(claimed);
+    }
+
     /// The work, which is the caller's from here on.
     fn take(mut self) -> Vec<Claimed> {
         std::mem::take(&mut self.work)
@@ -112,7 +120,8 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
             let next_in = claims.next_due.map(until);
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 let claimed = Unclaimed { work, finish: finish.clone() };
-                drop(ask.reply.send(Ok(Given { claimed, next_in })));
+                let given = Given { claimed, emptied: claims.emptied, next_in };
+                drop(ask.reply.send(Ok(given)));
             }
         }
         Err(error) => {
@@ -126,24 +135,63 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
 impl Engine {
     /// Takes work; waits up to `wait` until there is some.
     ///
-    /// Dropping the future gives back what it was about to hand out; claim anew with a new claim
-    /// id. Waiting costs nothing: a commit that makes work claimable, or the time of a delayed
-    /// execution, wakes it.
+    /// Asked again under the same claim id, it finds what it was given. Dropping the future gives
+    /// back what it was about to hand out; claim anew with a new claim id. Waiting costs nothing: a
+    /// commit that makes work claimable, or the time of a delayed execution, wakes it. What this
+    /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        self.claim_after(None, ask, wait).await
+    }
+
+    /// Takes work under a claim id that nobody has used before. Where the process has just found
+    /// nothing, it does not look again.
+    pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        let generation = self.backend.generation(Interest::Work);
+        let look = self.queues.shared.idle.fresh(&ask, generation);
+        self.claim_after(look, ask, wait).await
+    }
+
+    async fn claim_after(
+        &self,
+        mut found_nothing: Option<Look>,
+        ask: ClaimAsk,
+        wait: Duration,
+    ) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
         let deadline = deadline(wait);
         loop {
-            let seen = self.backend.generation(Interest::Work);
-            let given = self.queues.claims.claim(ask.clone()).await?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            let claimed = given.claimed.take();
-            if !claimed.is_empty() || left.is_zero() {
-                return Ok(claimed);
+            let look = if let Some(look) = found_nothing.take() {
+                look
+            } else {
+                let seen = self.backend.generation(Interest::Work);
+                let given = self.queues.claims.claim(ask.clone()).await?;
+                let claimed = given.claimed.take();
+                let now = Instant::now();
+                let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
+                if !claimed.is_empty() || deadline <= now {
+                    if given.emptied {
+                        self.queues.shared.idle.nothing_for(&ask, seen, now + nap);
+                    }
+                    return Ok(claimed);
+                }
+                self.queues.shared.idle.nothing_for(&ask, seen, now + nap)
+            };
+            let started = self.idle(&ask, &look, deadline).await;
+            if !started.is_empty() || deadline <= Instant::now() {
+                return Ok(started);
             }
-            let nap = left.min(self.poll).min(given.next_in.unwrap_or(Duration::MAX));
-            let news = self.backend.wait(Interest::Work, seen);
-            // Either way it is time to look again.
-            let _ = tokio::time::timeout(nap, news).await;
         }
+    }
+
+    /// Waits for something to be created here, or for a reason to look again.
+    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Vec<Claimed> {
+        let undo = Unclaimed { work: Vec::new(), finish: self.queues.finish.clone() };
+        let mut place = self.queues.shared.idle.wait(ask.clone(), undo);
+        let given = tokio::select! {
+            given = place.given() => given,
+            () = self.backend.wait(Interest::Work, look.seen) => place.leave().await,
+            () = tokio::time::sleep_until(deadline.min(look.until)) => place.leave().await,
+        };
+        given.map(Unclaimed::take).unwrap_or_default()
     }
 }

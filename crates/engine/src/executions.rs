@@ -235,6 +235,18 @@ impl Engine {
         wait: Duration,
     ) -> Result<PublicState, Error> {
         let deadline = deadline(wait);
+        let mut ending = self.queues.shared.endings.of(id);
+        tokio::select! {
+            state = ending.told() => Ok(state),
+            state = self.look_until_terminal(id, deadline) => state,
+        }
+    }
+
+    async fn look_until_terminal(
+        &self,
+        id: ExecutionId,
+        deadline: Instant,
+    ) -> Result<PublicState, Error> {
         loop {
             let seen = self.backend.generation(Interest::Events);
             let now = self.backend.now().await?;

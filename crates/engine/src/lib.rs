@@ -9,9 +9,11 @@
 mod batcher;
 mod claims;
 mod duties;
+mod endings;
 mod error;
 mod executions;
 mod feed;
+mod starts;
 mod work;
 
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use ff_core::time::Millis;
 use ff_core::{Backend, StoreError};
 use tokio::time::Instant;
 
-use batcher::{Batcher, Bounds};
+use batcher::{Batcher, Bounds, Shared};
 use claims::Claimer;
 pub use duties::{Duties, DutyPlan, Report};
 pub use error::Error;
@@ -78,6 +80,7 @@ struct Queues {
     create: Batcher,
     admin: Batcher,
     claims: Claimer,
+    shared: Arc<Shared>,
 }
 
 impl Engine {
@@ -94,11 +97,12 @@ impl Engine {
             batch: options.batch_max.clamp(1, ff_core::limits::BATCH_MAX),
             flights: options.flights.max(1),
         };
-        let batcher = || Batcher::start(Arc::clone(&backend), bounds);
+        let shared = Arc::<Shared>::default();
+        let batcher = || Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let finish = batcher();
         let claims = Claimer::start(Arc::clone(&backend), bounds, finish.clone());
-        let queues =
-            Queues { renew: batcher(), finish, create: batcher(), admin: batcher(), claims };
+        let (renew, create, admin) = (batcher(), batcher(), batcher());
+        let queues = Queues { renew, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }
     }
 

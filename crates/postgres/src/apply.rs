@@ -27,7 +27,7 @@ use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::feed;
 use crate::load::Wanted;
-use crate::write::{Places, Rows};
+use crate::write::{Places, Rows, read_places};
 
 mod held;
 
@@ -162,6 +162,11 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
     if batch.is_empty() {
         return Ok(Vec::new());
     }
+    let claims = batch.iter().filter_map(|command| match command {
+        Command::Claim(claim) => Some(claim.claim_id),
+        _ => None, // not ours: nothing else leases
+    });
+    state.heads.granting(claims);
     let mut tape = Tape::default();
     match fast(state, batch, &mut tape).await {
         Ok(Some(outcomes)) => Ok(outcomes),
@@ -198,9 +203,8 @@ async fn fast(
         session.fly(&steps).await
     };
     match landed {
-        Ok(_) => {
-            // What is still held was written where nobody told us.
-            state.committed(&set, &HashMap::new());
+        Ok(answers) => {
+            state.committed(&set, &read_places(answers.iter())?);
             Ok(Some(outcomes))
         }
         Err(trouble) => {

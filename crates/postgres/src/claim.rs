@@ -9,22 +9,20 @@ pub mod delays;
 pub mod heads;
 mod look;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ff_core::backend::StoreError;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::claim::Leased;
 use ff_core::fold::Blob;
-use ff_core::ids::ExecutionId;
+use ff_core::time::Millis;
 use ff_core::{ClaimAsk, Claimed, Claims};
-use tokio_postgres::Row;
 
 use crate::apply::State;
-use crate::codec::{Reader, Tid};
 use crate::connection::{Purpose, Session, Step, Trouble};
 use crate::load::{blobs_step, read_blob};
-use crate::write::Rows;
+use crate::write::{Rows, read_places};
 use choice::Choice;
 use look::{Look, Promoted, promotion};
 
@@ -73,7 +71,7 @@ async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Tro
     state.promoted(&promoted.moved);
     let next_due = promoted.next(session, now).await?;
     state.delays.promoted(next_due);
-    Ok(Claims { given: Vec::new(), next_due, now })
+    Ok(Claims { next_due, now, ..Claims::default() })
 }
 
 async fn serve(
@@ -96,8 +94,9 @@ async fn serve(
         }
         if !choice.is_empty() {
             state.heads.granting(asks.iter().map(|ask| ask.claim_id));
+            let emptied = look.held.is_empty() && choice.count() == look.count();
             let given = grant(state, session, choice, &look).await?;
-            return Ok(Claims { given, next_due, now });
+            return Ok(Claims { given, emptied, next_due, now });
         }
         let any = look.is_there_any(state, session).await?;
         state.promoted(&look.promoted.moved);
@@ -108,23 +107,23 @@ async fn serve(
             Ok(true) if look.found_nothing() => {
                 let soon = now.plus(RELOOK_MS);
                 next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
-                return Ok(Claims { given: nothing(asks), next_due, now });
+                return Ok(nothing(asks, next_due, now));
             }
             Ok(_) => {
                 state.heads.asked(asks.iter().map(|ask| ask.claim_id));
-                return Ok(Claims { given: nothing(asks), next_due, now });
+                return Ok(nothing(asks, next_due, now));
             }
             Err(wait) => {
                 let soon = now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
                 next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
-                return Ok(Claims { given: nothing(asks), next_due, now });
+                return Ok(nothing(asks, next_due, now));
             }
         }
     }
 }
 
-fn nothing(asks: &[ClaimAsk]) -> Vec<Vec<Claimed>> {
-    asks.iter().map(|_| Vec::new()).collect()
+fn nothing(asks: &[ClaimAsk], next_due: Option<Millis>, now: Millis) -> Claims {
+    Claims { given: asks.iter().map(|_| Vec::new()).collect(), emptied: false, next_due, now }
 }
 
 /// Writes what was chosen, and fetches the inputs that did not come with it.
@@ -152,11 +151,7 @@ async fn grant(
     };
     state.promoted(&look.promoted.moved);
     state.heads.raise(look.floors_after(&leased));
-    let mut moved = HashMap::new();
-    for row in answers.iter().take(writes).flatten() {
-        moved.extend(read_moved(row)?);
-    }
-    state.committed(&set, &moved);
+    state.committed(&set, &read_places(answers.iter().take(writes))?);
     for row in answers.get(writes).into_iter().flatten() {
         let blob = read_blob(row)?;
         inputs.insert(blob.at.execution(), blob);
@@ -175,14 +170,4 @@ fn leases(outcomes: Vec<Outcome>) -> Vec<Leased> {
         other => unreachable!("a claim was accepted, not {other:?}"),
     };
     outcomes.into_iter().map(leased).collect()
-}
-
-/// Where an execution stands after it was leased, if the statement tells.
-fn read_moved(row: &Row) -> Result<Option<(ExecutionId, Tid)>, Trouble> {
-    if row.columns().len() < 4 {
-        return Ok(None);
-    }
-    let mut r = Reader::new(row);
-    let id = r.id()?;
-    Ok(Some((id, r.take("at")?)))
 }

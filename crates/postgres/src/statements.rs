@@ -23,7 +23,7 @@ statements! {
     consumer { load put remove }
     event { history insert newest read remove tail unseen }
     execution { insert load lock put remove }
-    hot { claim create finish }
+    hot { claim create finish start }
     idempotency { due load put remove }
     lease { by_claim due insert lock refile remove renew }
     list { attempts consumers counts executions lane lanes partition tagged }

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
+use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
 use ff_core::fold::{Blob, BlobRef, LeaseRow, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
 use ff_core::time::Millis;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::codec::{Composite, Params, Tid, ToWrite, inserts, updates};
+use crate::codec::{Composite, Params, Reader, Tid, ToWrite, inserts, updates};
 use crate::connection::Step;
 use crate::load::nothing_seen;
 use crate::statements::{
@@ -129,6 +131,15 @@ impl<'s> Rows<'s> {
             {
                 let params = payloads(new_executions(&self.inserted), &set.blobs);
                 Some(Step::Run(hot::create, ready_rows(params, &set.ready.insert)))
+            }
+            (1.., 0, 0, 1..)
+                if set.ready.remove.is_empty()
+                    && set.timers.insert.is_empty()
+                    && set.events.is_empty() =>
+            {
+                let params = payloads(new_executions(&self.inserted), &set.blobs);
+                let params = ready_rows(params, &set.ready.insert);
+                Some(Step::Run(hot::start, leases(params, after().map(|row| (row, None)))))
             }
             (0, 1.., 0, 1..)
                 if set.blobs.is_empty()
@@ -432,4 +443,17 @@ fn stored(number: u64) -> i64 {
 
 fn short(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// Where executions stand after a write, as far as its statements tell.
+pub fn read_places<'r>(
+    answers: impl Iterator<Item = &'r Vec<Row>>,
+) -> Result<HashMap<ExecutionId, Tid>, StoreError> {
+    let mut places = HashMap::new();
+    for row in answers.flatten().filter(|row| row.columns().iter().any(|c| c.name() == "at")) {
+        let mut r = Reader::new(row);
+        let id = r.id()?;
+        places.insert(id, r.take("at")?);
+    }
+    Ok(places)
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use ff_core::backend::StoreError;
 use ff_core::command::Reply;
-use ff_core::decide::claim::Claim;
 use ff_core::fold::BlobRef;
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Ready, TimerKind};
@@ -37,25 +36,33 @@ pub fn claim(
         statement.execute((now.0, PROMOTE_BATCH_MAX)).map_err(store_error)?;
     }
     let mut given = Vec::with_capacity(asks.len());
+    let mut emptied = true;
     for ask in asks {
-        given.push(claim_one(tx, state, ask, now)?);
+        let (claimed, all) = claim_one(tx, state, ask, now)?;
+        given.push(claimed);
+        emptied &= all;
     }
-    Ok(Claims { given, next_due: due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?, now })
+    let next_due = due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?;
+    Ok(Claims { given, emptied, next_due, now })
 }
 
+/// What an ask is given, and whether it leaves nothing.
 fn claim_one(
     tx: &Transaction<'_>,
     state: &mut State,
     ask: &ClaimAsk,
     now: Millis,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<(Vec<Claimed>, bool), StoreError> {
     let params = (ask.claim_id.as_bytes(), now.0);
     let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
-    let mut claimed = grant(tx, state, ask, &held)?;
-    if claimed.is_empty() {
-        claimed = grant(tx, state, ask, &candidates(tx, ask)?)?;
+    let claimed = grant(tx, state, ask, &held)?;
+    if !claimed.is_empty() {
+        return Ok((claimed, false));
     }
-    Ok(claimed)
+    let candidates = candidates(tx, ask)?;
+    let claimed = grant(tx, state, ask, &candidates)?;
+    let emptied = claimed.len() == candidates.len();
+    Ok((claimed, emptied))
 }
 
 /// Leases as many of `chosen` as were asked for, passing over what cannot be had: damaged, held
@@ -85,13 +92,7 @@ fn grant(
         if bytes + size > CLAIM_BYTES_MAX && !claimed.is_empty() {
             break;
         }
-        let claim = Claim {
-            id: *id,
-            worker: ask.worker.clone(),
-            capabilities: ask.capabilities.clone(),
-            lease_ttl_ms: ask.lease_ttl_ms,
-            claim_id: ask.claim_id,
-        };
+        let claim = ask.claim(*id);
         if let Some(Ok(Reply::Claim(leased))) = apply(tx, state, &[claim.into()])?.pop() {
             bytes += size;
             claimed.push(Claimed { leased, input });

@@ -6,6 +6,7 @@ mod claims;
 mod duties;
 mod reads;
 mod slow;
+mod starts;
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 -- The heads of the queues of some lanes ($1) that suit a worker ($2), most urgent first, then
 -- oldest, with their executions and small inputs; each locked, passing over what is locked or was
--- taken since. Of each queue, $6 places are looked at, from a place on that is known for some
+-- taken since, and how many there were. Of each queue, $6 places are looked at, from a place on that is known for some
 -- ($3, $4, $5): before it nothing is left but what vacuum has not removed yet.
 select
-    r.queue, r.rank, r.turn_ms, r.place, x.ctid as at,
+    r.queue, r.rank, r.turn_ms, r.places, r.place, x.ctid as at,
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
     x.policy, x.idempotency_key, x.fingerprint, x.created_at_ms, x.priority, x.tags,
     x.deadline_at_ms, x.epoch, x.attempts, x.retries, x.reclaims, x.replays,
@@ -16,7 +16,9 @@ select
     p.encoding, octet_length(p.bytes) as size,
     case when octet_length(p.bytes) <= $8::integer then p.bytes end as bytes
 from (
-    select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place
+    select
+        r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place,
+        count(*) over () as places
     from ff_queue q
     left join unnest($3::bigint[], $4::integer[], $5::bigint[]) as f (queue, rank, turn_ms)
         on f.queue = q.queue

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::ClaimAsk;
 use ff_core::command::Command;
-use ff_core::decide::claim::{Claim, Leased};
+use ff_core::decide::claim::Leased;
 use ff_core::fold::{Blob, BlobRef, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::limits::CLAIM_BYTES_MAX;
@@ -46,7 +46,7 @@ impl Choice {
             let mut have = WorkingSet::default();
             let mut commands: Vec<Command> = Vec::new();
             for (ask, ids) in asks.iter().zip(&chosen) {
-                commands.extend(ids.iter().map(|id| Command::from(command(ask, *id))));
+                commands.extend(ids.iter().map(|id| Command::from(ask.claim(*id))));
             }
             let chosen_ids: BTreeSet<_> = chosen.iter().flatten().copied().collect();
             for place in asks.iter().flat_map(|ask| look.places(ask)) {
@@ -81,24 +81,19 @@ impl Choice {
         self.leased.iter().all(Vec::is_empty)
     }
 
+    /// How many are given.
+    pub fn count(&self) -> usize {
+        self.leased.iter().map(Vec::len).sum()
+    }
+
     /// Whether somebody could be given more.
     pub fn is_short(&self) -> bool {
-        self.leased.iter().map(Vec::len).sum::<usize>() < self.wanted
+        self.count() < self.wanted
     }
 
     /// How many could not be had.
     pub fn passed(&self) -> usize {
         self.passed
-    }
-}
-
-fn command(ask: &ClaimAsk, id: ExecutionId) -> Claim {
-    Claim {
-        id,
-        worker: ask.worker.clone(),
-        capabilities: ask.capabilities.clone(),
-        lease_ttl_ms: ask.lease_ttl_ms,
-        claim_id: ask.claim_id,
     }
 }
 

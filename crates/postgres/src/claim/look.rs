@@ -89,6 +89,8 @@ pub struct Place {
     pub queue: QueueId,
     /// Where in it.
     pub floor: Floor,
+    /// How many places the look passed, this one included.
+    pub places: i64,
     /// Where the place and the execution stand in their tables.
     pub at: (Tid, Tid),
     /// Which.
@@ -158,6 +160,12 @@ impl<'a> Look<'a> {
     /// Whether no place could be had, not even one that was passed over.
     pub fn found_nothing(&self) -> bool {
         self.heads.iter().all(Vec::is_empty)
+    }
+
+    /// How many places it came by, whether or not they could be had.
+    pub fn count(&self) -> usize {
+        let first = self.heads.iter().filter_map(|places| places.first());
+        first.map(|place| usize::try_from(place.places).unwrap_or(usize::MAX)).sum()
     }
 
     fn limit(&self) -> usize {
@@ -336,6 +344,7 @@ fn read_place(row: &Row) -> Result<Place, StoreError> {
     let mut r = Reader::new(row);
     let queue = QueueId(r.take("queue")?);
     let floor = (r.take("rank")?, r.take("turn_ms")?);
+    let places = r.take("places")?;
     let at = (r.take("place")?, r.take("at")?);
     let mut ahead = r.clone();
     let id = ahead.id()?;
@@ -350,11 +359,11 @@ fn read_place(row: &Row) -> Result<Place, StoreError> {
     let read = columns.and_then(|columns| Ok((columns.read(None)?, rest(&mut r)?)));
     Ok(match read {
         Ok((execution, (encoding, size, bytes))) => {
-            Place { queue, floor, at, id, execution: Ok(execution), encoding, size, bytes }
+            Place { queue, floor, places, at, id, execution: Ok(execution), encoding, size, bytes }
         }
         Err(error) => {
             let (encoding, size, bytes) = (None, None, None);
-            Place { queue, floor, at, id, execution: Err(error), encoding, size, bytes }
+            Place { queue, floor, places, at, id, execution: Err(error), encoding, size, bytes }
         }
     })
 }

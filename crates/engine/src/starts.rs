@@ -1,0 +1,227 @@
+//! Starting at once: an execution that is created while a claim of this process idles goes to that
+//! claim in the same commit, without ever standing in a queue.
+//!
+//! A claim idles once it has looked and found its queues empty. What other processes have created
+//! since then may be older or more urgent: the claim that is given something finds it when it
+//! looks next.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ff_core::command::{Command, Outcome, Reply};
+use ff_core::decide::claim::Claim;
+use ff_core::decide::create::Create;
+use ff_core::fold::{Blob, BlobRef};
+use ff_core::limits::CLAIM_BYTES_MAX;
+use ff_core::text::LaneId;
+use ff_core::{ClaimAsk, Claimed, ExecutionId};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::claims::Unclaimed;
+
+/// For how long a claim need not look again where another has just found nothing.
+const FRESH: Duration = Duration::from_millis(100);
+/// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
+const LOOKS_MAX: usize = 64;
+
+/// Claims of this process that found nothing.
+#[derive(Default)]
+pub struct Idle(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    looks: Vec<Look>,
+    number: u64,
+}
+
+/// A claim that idles.
+struct Waiting {
+    number: u64,
+    ask: ClaimAsk,
+    reply: oneshot::Sender<Unclaimed>,
+    undo: Unclaimed,
+}
+
+/// A look that found nothing.
+#[derive(Clone)]
+pub struct Look {
+    lanes: Vec<LaneId>,
+    capabilities: BTreeSet<String>,
+    /// The generation of the store's work before it.
+    pub seen: u64,
+    /// When it is time to look again, whatever happens.
+    pub until: Instant,
+    at: Instant,
+}
+
+/// Creations of a batch that idle claims are to be given.
+pub struct Starts(Vec<Start>);
+
+struct Start {
+    waiting: Waiting,
+    inputs: Vec<(ExecutionId, Option<Blob>)>,
+}
+
+impl Idle {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
+    /// Remembers that a look found nothing.
+    pub fn nothing_for(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Look {
+        let (lanes, capabilities) = (ask.lanes.clone(), ask.capabilities.clone());
+        let look = Look { lanes, capabilities, seen, until, at: Instant::now() };
+        let mut state = self.lock();
+        state.looks.retain(|known| !known.is_for(ask));
+        if state.looks.len() == LOOKS_MAX {
+            state.looks.remove(0);
+        }
+        state.looks.push(look.clone());
+        look
+    }
+
+    /// What was found lately by a look for the same, if nothing has happened since.
+    pub fn fresh(&self, ask: &ClaimAsk, generation: u64) -> Option<Look> {
+        let state = self.lock();
+        let look = state.looks.iter().find(|look| look.is_for(ask))?;
+        let fresh = look.seen == generation && look.at.elapsed() < FRESH;
+        (fresh && look.until > Instant::now()).then(|| look.clone())
+    }
+
+    /// Waits to be given something; `undo` knows how to give it back.
+    pub fn wait(&self, ask: ClaimAsk, undo: Unclaimed) -> Place<'_> {
+        let (reply, given) = oneshot::channel();
+        let mut state = self.lock();
+        state.number += 1;
+        let number = state.number;
+        state.waiting.push(Waiting { number, ask, reply, undo });
+        Place { idle: self, number, given }
+    }
+
+    /// Adds claims to a batch of creations: for those that can run at once, on behalf of claims
+    /// that idle, oldest first.
+    pub fn start(&self, commands: &mut Vec<Command>) -> Starts {
+        let mut state = self.lock();
+        let mut starts: Vec<Start> = Vec::new();
+        if state.waiting.is_empty() {
+            return Starts(starts);
+        }
+        let mut claims = Vec::new();
+        let mut bytes = 0;
+        for create in commands.iter().filter_map(runnable_at_once) {
+            bytes += create.input.len();
+            if bytes > CLAIM_BYTES_MAX {
+                break;
+            }
+            let open = starts.iter().position(|start| start.has_room_for(create));
+            let at = open.or_else(|| {
+                let at = state.waiting.iter().position(|waiting| suits(&waiting.ask, create))?;
+                starts.push(Start { waiting: state.waiting.remove(at), inputs: Vec::new() });
+                Some(starts.len() - 1)
+            });
+            if let Some(start) = at.map(|at| &mut starts[at]) {
+                claims.push((start.waiting.number, start.claim(create.id)));
+                start.inputs.push((create.id, input_of(create)));
+            }
+        }
+        // In the order in which they are answered.
+        claims.sort_by_key(|(number, _)| *number);
+        starts.sort_by_key(|start| start.waiting.number);
+        commands.extend(claims.into_iter().map(|(_, claim)| Command::from(claim)));
+        Starts(starts)
+    }
+}
+
+impl Look {
+    fn is_for(&self, ask: &ClaimAsk) -> bool {
+        self.lanes == ask.lanes && self.capabilities == ask.capabilities
+    }
+}
+
+impl Start {
+    fn has_room_for(&self, create: &Create) -> bool {
+        let max = usize::try_from(self.waiting.ask.max).unwrap_or(usize::MAX);
+        self.inputs.len() < max && suits(&self.waiting.ask, create)
+    }
+
+    fn claim(&self, id: ExecutionId) -> Claim {
+        self.waiting.ask.claim(id)
+    }
+}
+
+impl Starts {
+    /// Hands out what the claims were given. A claim that was refused everything is only woken.
+    pub fn hand_out(self, outcomes: Vec<Outcome>) {
+        let mut outcomes = outcomes.into_iter();
+        for Start { waiting, inputs } in self.0 {
+            let mut given = waiting.undo;
+            for ((_, input), outcome) in inputs.into_iter().zip(outcomes.by_ref()) {
+                match outcome {
+                    Ok(Reply::Claim(leased)) => given.add(Claimed { leased, input }),
+                    Ok(other) => unreachable!("a claim was asked for, not {other:?}"),
+                    // The creation was refused, or found an older one that is under way.
+                    Err(refused) => tracing::debug!(%refused, "not started at once"),
+                }
+            }
+            // A claim that is gone gives its work back.
+            drop(waiting.reply.send(given));
+        }
+    }
+}
+
+/// A place among those who idle, which is given up with it.
+pub struct Place<'i> {
+    idle: &'i Idle,
+    number: u64,
+    given: oneshot::Receiver<Unclaimed>,
+}
+
+impl Place<'_> {
+    /// Waits until something is given.
+    pub async fn given(&mut self) -> Option<Unclaimed> {
+        (&mut self.given).await.ok()
+    }
+
+    /// Waits no longer, unless something is on its way: then for that.
+    pub async fn leave(mut self) -> Option<Unclaimed> {
+        self.give_up();
+        (&mut self.given).await.ok()
+    }
+
+    fn give_up(&self) {
+        let mut state = self.idle.lock();
+        state.waiting.retain(|waiting| waiting.number != self.number);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+fn runnable_at_once(command: &Command) -> Option<&Create> {
+    match command {
+        Command::Create(create) => {
+            (create.delay_until.is_none() && create.delay_ms.is_none()).then_some(create)
+        }
+        _ => None, // not ours: only creations start anything
+    }
+}
+
+fn suits(ask: &ClaimAsk, create: &Create) -> bool {
+    ask.lanes.contains(&create.lane)
+        && create.policy.required_capabilities().is_subset(&ask.capabilities)
+}
+
+fn input_of(create: &Create) -> Option<Blob> {
+    let kept = !create.input.is_empty() || create.encoding.is_some();
+    kept.then(|| Blob {
+        at: BlobRef::Input(create.id),
+        encoding: create.encoding.clone(),
+        bytes: create.input.clone(),
+    })
+}

@@ -1,0 +1,205 @@
+//! Creations that go to a claim of the same process in the commit that creates them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ff_conformance::world::lane;
+use ff_core::backend::Interest;
+use ff_core::decide::create::Create;
+use ff_core::decide::fail::Fail;
+use ff_core::policy::FailureClass;
+use ff_core::state::PublicState;
+use ff_core::{ClaimAsk, Claimed};
+use ff_engine::{Engine, Error};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::slow::slow;
+use crate::world;
+
+/// Real time that is far longer than any wake-up takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A claim that has looked, found nothing, and idles.
+async fn idling(engine: &Engine, ask: ClaimAsk) -> JoinHandle<Result<Vec<Claimed>, Error>> {
+    let engine = engine.clone();
+    let claim = tokio::spawn(async move { engine.claim(ask, LONG).await });
+    settle().await;
+    claim
+}
+
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn given(claim: JoinHandle<Result<Vec<Claimed>, Error>>) -> Vec<Claimed> {
+    claim.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn what_is_created_while_a_claim_idles_goes_to_it_and_stands_in_no_queue() {
+    let (engine, world) = world();
+    let claim = idling(&engine, world.ask(1)).await;
+    let before = world.store.backend.generation(Interest::Work);
+    let create = Create { input: Bytes::from_static(b"in"), ..world.draft() };
+    let id = engine.create_execution(create).await.unwrap().execution_id();
+    let claimed = given(claim).await;
+    assert_eq!(claimed[0].leased.execution.id, id);
+    assert_eq!(claimed[0].input.as_ref().unwrap().bytes, Bytes::from_static(b"in"));
+    assert_eq!(world.get(id).await.version, 2, "created and leased in one write");
+    let after = world.store.backend.generation(Interest::Work);
+    assert_eq!(before, after, "nobody is woken for it");
+    world.complete(id, claimed[0].leased.fence).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_is_given_what_suits_it_and_no_more_than_it_asked_for() {
+    let (engine, world) = world();
+    let other = Create { lane: lane("elsewhere"), ..world.draft() };
+    let policy = json!({"routing_requirements": {"required_capabilities": ["gpu"]}});
+    let demanding = Create { policy: serde_json::from_value(policy).unwrap(), ..world.draft() };
+    let later = Create { delay_ms: Some(60_000), ..world.draft() };
+    let claim = idling(&engine, world.ask(2)).await;
+    let creates = vec![other, demanding, later, world.draft(), world.draft(), world.draft()];
+    let created = engine.create_executions(creates).await.unwrap();
+    let ids: Vec<_> = created.into_iter().map(|one| one.unwrap().execution_id()).collect();
+    let claimed: Vec<_> = given(claim).await.iter().map(|one| one.leased.execution.id).collect();
+    assert_eq!(claimed, ids[3..5]);
+    for waiting in [ids[0], ids[1], ids[5]] {
+        assert_eq!(world.state(waiting).await, PublicState::Waiting);
+    }
+    assert_eq!(world.state(ids[2]).await, PublicState::Delayed);
+}
+
+#[tokio::test]
+async fn claims_that_idle_share_what_is_created_together() {
+    let (engine, world) = world();
+    let claims = [idling(&engine, world.ask(2)).await, idling(&engine, world.ask(2)).await];
+    let creates = (0..3).map(|_| world.draft()).collect();
+    let created = engine.create_executions(creates).await.unwrap();
+    let mut counts = Vec::new();
+    for claim in claims {
+        counts.push(given(claim).await.len());
+    }
+    assert_eq!((created.len(), counts), (3, vec![2, 1]));
+}
+
+#[tokio::test]
+async fn what_nobody_takes_any_more_is_given_back() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    slow.obstacle.permits.add_permits(1);
+    let claim = idling(&engine, world.ask(1)).await;
+    let create = world.draft();
+    let id = create.id;
+    let created = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.create_execution(create).await }
+    });
+    settle().await;
+    claim.abort();
+    assert!(claim.await.unwrap_err().is_cancelled());
+    // One for the creation, one for the release that follows.
+    slow.obstacle.permits.add_permits(2);
+    created.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(world.state(id).await, PublicState::Waiting);
+    assert_eq!(world.get(id).await.counts.attempts, 0);
+}
+
+#[tokio::test]
+async fn a_refused_creation_leaves_the_claim_waiting_for_the_next() {
+    let (engine, world) = world();
+    let create = world.draft();
+    let id = world.create(create.clone()).await;
+    let first = world.take(id).await;
+    let claim = idling(&engine, world.ask(1)).await;
+    // It is under way already, so there is nothing to start.
+    engine.create_execution(create).await.unwrap();
+    settle().await;
+    assert!(!claim.is_finished());
+    let next = engine.create_execution(world.draft()).await.unwrap().execution_id();
+    assert_eq!(given(claim).await[0].leased.execution.id, next);
+    world.complete(id, first.leased.fence).await.unwrap();
+}
+
+#[tokio::test]
+async fn asked_again_under_its_id_a_claim_finds_what_it_was_started_with() {
+    let (engine, world) = world();
+    let ask = world.ask(1);
+    let claim = idling(&engine, ask.clone()).await;
+    engine.create_execution(world.draft()).await.unwrap();
+    let first = given(claim).await;
+    let again = engine.claim(ask, Duration::ZERO).await.unwrap();
+    assert_eq!(first, again);
+}
+
+#[tokio::test]
+async fn a_new_claim_does_not_look_where_nothing_was_just_found() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    slow.obstacle.permits.add_permits(1_000);
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let looks = || slow.obstacle.claims.load(Ordering::SeqCst);
+    engine.create_execution(world.draft()).await.unwrap();
+    // This one leaves nothing behind, so that the next need not look.
+    assert_eq!(engine.claim_new(world.ask(1), LONG).await.unwrap().len(), 1);
+    for _ in 0..3 {
+        let claim = tokio::spawn({
+            let (engine, ask) = (engine.clone(), world.ask(1));
+            async move { engine.claim_new(ask, LONG).await }
+        });
+        settle().await;
+        engine.create_execution(world.draft()).await.unwrap();
+        assert_eq!(given(claim).await.len(), 1);
+    }
+    assert_eq!(looks(), 1);
+    // What others create is news.
+    let id = world.create(world.draft()).await;
+    let found = engine.claim_new(world.ask(1), LONG).await.unwrap();
+    assert_eq!((found[0].leased.execution.id, looks()), (id, 2));
+}
+
+#[tokio::test]
+async fn a_claim_that_leaves_something_is_followed_by_a_look() {
+    let (engine, world) = world();
+    let ids = [world.create(world.draft()).await, world.create(world.draft()).await];
+    for id in ids {
+        let claimed = engine.claim_new(world.ask(1), LONG).await.unwrap();
+        assert_eq!(claimed[0].leased.execution.id, id);
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
+    let (engine, world) = world();
+    for how in [PublicState::Completed, PublicState::Failed, PublicState::Cancelled] {
+        let (id, fence) = world.running(json!({})).await;
+        let waits: Vec<_> = (0..2)
+            .map(|_| {
+                let engine = engine.clone();
+                tokio::spawn(async move { engine.await_execution(id, LONG).await })
+            })
+            .collect();
+        settle().await;
+        match how {
+            PublicState::Completed => engine.complete_execution(id, fence, None).await.unwrap(),
+            PublicState::Failed => {
+                let (reason, category) = ("broken".to_owned(), "oops".parse().unwrap());
+                let class = FailureClass::Permanent;
+                let fail = Fail { id, fence, reason, category, class };
+                drop(engine.fail_execution(fail).await.unwrap());
+            }
+            _ => engine.cancel_execution(id, "no longer wanted").await.unwrap(),
+        }
+        for wait in waits {
+            assert_eq!(wait.await.unwrap().unwrap(), how);
+        }
+        assert_eq!(world.state(id).await, how);
+    }
+}

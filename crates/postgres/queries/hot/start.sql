@@ -1,0 +1,39 @@
+-- Creates executions of which some are leased at once: with their inputs, leases and places, in one
+-- statement that is its own transaction. Says where they stand. One that is there already fails it.
+-- The executions come first, and sorted: whoever creates the same ones waits there, and holds
+-- nothing else.
+with core as (
+    insert into ff_exec_core (
+        partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
+        idempotency_key, fingerprint, created_at_ms, priority, tags, deadline_at_ms, epoch, attempts,
+        retries, reclaims, replays, progress_percent, progress_message, progress_at_ms,
+        started_at_ms, updated_at_ms, phase, outcome, next_attempt, wait_until_ms, wait_reason,
+        held_reason, held_at_ms, lease_end, attempt_index, attempt_kind, worker_id,
+        worker_instance_id, attempt_started_at_ms, attempt_ran_ms, claim_id, resumed, timeout_at_ms,
+        failure_reason, failure_category, has_result, cancelled_by, end_reason, terminal_at_ms,
+        retain_until_ms
+    )
+    select * from unnest($1::ff_new_execution_row[])
+    returning partition_key, execution_id, ctid as at
+), input as (
+    insert into ff_payload (
+        partition_key, execution_id, kind, attempt_index, encoding, bytes
+    )
+    select i.* from unnest($2::ff_payload_row[]) i where (select count(*) from core) >= 0
+), lease as (
+    insert into ff_lease (
+        partition_key, execution_id, epoch, claim_id, acquired_at_ms, renewed_at_ms, until_ms,
+        check_at_ms
+    )
+    select
+        i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
+        i.until_ms, i.check_at_ms
+    from unnest($4::ff_lease_row[]) i where (select count(*) from core) >= 0
+), ready as (
+    insert into ff_ready (
+        queue, rank, turn_ms, partition_key, execution_id
+    )
+    select i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
+    from unnest($3::ff_ready_row[]) i where (select count(*) from core) >= 0
+)
+select partition_key, execution_id, at from core
