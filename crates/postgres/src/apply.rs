@@ -129,7 +129,7 @@ impl State {
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
         self.held.learn(set, places);
-        self.heads.lower(set.ready.insert.iter().copied());
+        self.heads.file(set.ready.insert.iter().copied());
         let delays = |timers: &[Timer]| -> Option<Millis> {
             let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
             delays.map(|timer| timer.due).min()
@@ -146,7 +146,7 @@ impl State {
     /// Delays were moved to their queues, some perhaps for others than who moved them.
     pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
         if !moved.is_empty() {
-            self.heads.lower_to(moved.iter().copied());
+            self.heads.file_at(moved.iter().copied());
             self.signals.committed(true, false);
         }
     }

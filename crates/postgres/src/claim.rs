@@ -82,9 +82,9 @@ async fn serve(
     let mut wide = false;
     loop {
         let now = state.clock.now();
-        let floors = if wide { BTreeMap::new() } else { state.heads.begin() };
+        let begin = if wide { BTreeMap::new() } else { state.heads.begin() };
         state.delays.begin();
-        let mut look = Look::new(asks, now, floors, wide);
+        let mut look = Look::new(asks, now, begin, wide);
         look.first(state, session).await?;
         let mut next_due = state.delays.next();
         let mut choice = Choice::make(state, asks, &look);
@@ -150,7 +150,7 @@ async fn grant(
         }
     };
     state.promoted(&look.promoted.moved);
-    state.heads.raise(look.floors_after(&leased));
+    state.heads.raise(look.known_heads(), look.reached(&leased));
     state.committed(&set, &read_places(answers.iter().take(writes))?);
     for row in answers.get(writes).into_iter().flatten() {
         let blob = read_blob(row)?;

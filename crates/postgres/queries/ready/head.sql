@@ -1,7 +1,8 @@
 -- The heads of the queues of some lanes ($1) that suit a worker ($2), most urgent first, then
 -- oldest, with their executions and small inputs; each locked, passing over what is locked or was
--- taken since, and how many there were. Of each queue, $6 places are looked at, from a place on that is known for some
--- ($3, $4, $5): before it nothing is left but what vacuum has not removed yet.
+-- taken since, and how many there were. Of some queues it is known in which ranges ($3: of which
+-- queue, $4, $5: from, $6, $7: to) anything is left but what vacuum has not removed yet; of each
+-- range, $8 places are looked at.
 select
     r.queue, r.rank, r.turn_ms, r.places, r.place, x.ctid as at,
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
@@ -14,21 +15,23 @@ select
     x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.cancelled_by,
     x.end_reason, x.terminal_at_ms, x.retain_until_ms,
     p.encoding, octet_length(p.bytes) as size,
-    case when octet_length(p.bytes) <= $8::integer then p.bytes end as bytes
+    case when octet_length(p.bytes) <= $10::integer then p.bytes end as bytes
 from (
     select
         r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place,
         count(*) over () as places
     from ff_queue q
-    left join unnest($3::bigint[], $4::integer[], $5::bigint[]) as f (queue, rank, turn_ms)
-        on f.queue = q.queue
+    left join unnest($3::bigint[], $4::integer[], $5::bigint[], $6::integer[], $7::bigint[])
+        as f (queue, rank, turn_ms, rank_to, turn_to) on f.queue = q.queue
     cross join lateral (
         select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.ctid as place
         from ff_ready r
         where r.queue = q.queue
             and (r.rank, r.turn_ms) >= (coalesce(f.rank, 0), coalesce(f.turn_ms, 0))
+            and (r.rank, r.turn_ms)
+                <= (coalesce(f.rank_to, 2147483647), coalesce(f.turn_to, 9223372036854775807))
         order by r.rank, r.turn_ms, r.partition_key, r.execution_id
-        limit $6::bigint
+        limit $8::bigint
     ) r
     where q.lane_id = any($1::text[]) and q.capabilities <@ $2::text[]
     order by r.rank, r.turn_ms, r.partition_key, r.execution_id
@@ -40,5 +43,5 @@ left join ff_payload p
     and p.kind = 'input' and p.attempt_index = 0
 where x.phase = 'runnable'
 order by r.rank, r.turn_ms, r.partition_key, r.execution_id
-limit $7::bigint
+limit $9::bigint
 for no key update of x skip locked

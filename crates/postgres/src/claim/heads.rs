@@ -1,12 +1,14 @@
-//! Where queues begin: a place before which nothing is left.
+//! Where queues begin: a place before which nothing is left, but for a few that are known.
 //!
 //! Claimed places leave dead entries at the head of the index until vacuum removes them, which an
 //! open transaction anywhere can keep from happening. Starting where the last claim ended passes
-//! them over. The place is a hint of this process: what another process files before it is found
-//! by looking from the very beginning, which is done before a claim comes back empty and about
-//! once a second, and never takes more than a small part of the time.
+//! them over; what this process files before that, a retry or something made more urgent, is
+//! looked up by itself, not by walking over the dead from there on. All of this is a hint of this
+//! process: what another one files before it is found by looking from the very beginning, which is
+//! done before a claim comes back empty and about once a second, and never takes more than a small
+//! part of the time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,8 @@ const COST_FACTOR: u32 = 20;
 const CHEAP: Duration = Duration::from_millis(20);
 /// Looks whose shortest counts: one alone may have met with a busy machine.
 const LOOKS: usize = 3;
+/// Places of a queue that are looked up by themselves; beyond it the queue begins at the first.
+const ALONE_MAX: usize = 32;
 /// Claims that are remembered as unanswered.
 const EMPTY_MAX: usize = 256;
 
@@ -30,9 +34,9 @@ pub struct Heads(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    floors: BTreeMap<QueueId, Floor>,
-    /// The lowest places filed since the claim under way began.
-    lowered: BTreeMap<QueueId, Floor>,
+    heads: BTreeMap<QueueId, Head>,
+    /// Places filed since the claim under way began.
+    filed: BTreeMap<QueueId, Head>,
     /// When the last look from the beginning ended.
     looked: Option<Instant>,
     /// How long the last few took.
@@ -44,18 +48,65 @@ struct Inner {
 /// A place in a queue: rank and turn.
 pub type Floor = (i32, i64);
 
+/// After every place.
+const LAST: Floor = (i32::MAX, i64::MAX);
+
+/// Where one queue begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// From here on anything may stand.
+    pub floor: Floor,
+    /// Before that, only here.
+    pub alone: BTreeSet<Floor>,
+}
+
+impl Head {
+    /// Of a queue in which nothing stands.
+    const NOWHERE: Self = Self { floor: LAST, alone: BTreeSet::new() };
+
+    /// Something was filed. Whether that is before what was known as the beginning.
+    pub fn file(&mut self, place: Floor) -> bool {
+        let before = place < self.floor;
+        if before {
+            self.alone.insert(place);
+            self.bound();
+        }
+        before
+    }
+
+    /// The places to look at, from and to.
+    pub fn ranges(&self) -> impl Iterator<Item = (Floor, Floor)> {
+        let alone = self.alone.iter().map(|place| (*place, *place));
+        alone.chain([(self.floor, LAST)])
+    }
+
+    fn bound(&mut self) {
+        if self.alone.len() > ALONE_MAX {
+            self.begin_at(self.alone.first().copied().unwrap_or(self.floor));
+        }
+    }
+
+    /// Anything may stand from `floor` on.
+    fn begin_at(&mut self, floor: Floor) {
+        if floor < self.floor {
+            self.floor = floor;
+            self.alone.split_off(&floor);
+        }
+    }
+}
+
 impl Heads {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
     /// A claim begins: the places to start from; none if it should look from the beginning.
-    pub fn begin(&self) -> BTreeMap<QueueId, Floor> {
+    pub fn begin(&self) -> BTreeMap<QueueId, Head> {
         let mut inner = self.lock();
-        inner.lowered.clear();
+        inner.filed.clear();
         let pause = PERIOD.max(inner.cost().saturating_mul(COST_FACTOR));
         let due = inner.looked.is_none_or(|ended| ended.elapsed() >= pause);
-        if due { BTreeMap::new() } else { inner.floors.clone() }
+        if due { BTreeMap::new() } else { inner.heads.clone() }
     }
 
     /// Whether a claim that found nothing may look again from the beginning: now, or in how long.
@@ -82,12 +133,24 @@ impl Heads {
         }
     }
 
-    /// Before `places` nothing is left in their queues, except what was filed meanwhile.
-    pub fn raise(&self, places: BTreeMap<QueueId, Floor>) {
+    /// A claim that looked from `known` on has left nothing before `reached` of what it looked at.
+    pub fn raise(&self, known: &BTreeMap<QueueId, Head>, reached: BTreeMap<QueueId, Floor>) {
         let mut inner = self.lock();
-        for (queue, floor) in places {
-            let lowered = inner.lowered.get(&queue).copied();
-            inner.floors.insert(queue, lowered.map_or(floor, |lowered| lowered.min(floor)));
+        for (queue, reached) in reached {
+            let mut head = match known.get(&queue) {
+                Some(known) if reached < known.floor => Head {
+                    floor: known.floor,
+                    alone: known.alone.range(reached..).copied().collect(),
+                },
+                Some(_) | None => Head { floor: reached, alone: BTreeSet::new() },
+            };
+            if let Some(filed) = inner.filed.get(&queue) {
+                head.begin_at(filed.floor);
+                for place in &filed.alone {
+                    head.file(*place);
+                }
+            }
+            inner.heads.insert(queue, head);
         }
     }
 
@@ -119,18 +182,18 @@ impl Heads {
     }
 
     /// Places were filed.
-    pub fn lower(&self, places: impl Iterator<Item = Ready>) {
+    pub fn file(&self, places: impl Iterator<Item = Ready>) {
         let mut inner = self.lock();
         for ready in places {
-            inner.lower(ready.queue, (ready.rank, ready.turn.0));
+            inner.file(ready.queue, (ready.rank, ready.turn.0));
         }
     }
 
     /// Places were filed by promotion.
-    pub fn lower_to(&self, places: impl Iterator<Item = (QueueId, Floor)>) {
+    pub fn file_at(&self, places: impl Iterator<Item = (QueueId, Floor)>) {
         let mut inner = self.lock();
         for (queue, floor) in places {
-            inner.lower(queue, floor);
+            inner.file(queue, floor);
         }
     }
 }
@@ -144,11 +207,72 @@ impl Inner {
         self.took.iter().min().copied().unwrap_or_default()
     }
 
-    fn lower(&mut self, queue: QueueId, floor: Floor) {
-        if let Some(known) = self.floors.get_mut(&queue) {
-            *known = floor.min(*known);
+    fn file(&mut self, queue: QueueId, place: Floor) {
+        if let Some(head) = self.heads.get_mut(&queue) {
+            head.file(place);
         }
-        let lowest = self.lowered.entry(queue).or_insert(floor);
-        *lowest = floor.min(*lowest);
+        self.filed.entry(queue).or_insert(Head::NOWHERE).file(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: QueueId = QueueId(7);
+
+    fn heads_at(floor: Floor) -> Heads {
+        let heads = Heads::default();
+        heads.looked();
+        heads.raise(&BTreeMap::new(), BTreeMap::from([(QUEUE, floor)]));
+        heads
+    }
+
+    fn ranges(heads: &Heads) -> Vec<(Floor, Floor)> {
+        heads.begin().get(&QUEUE).into_iter().flat_map(Head::ranges).collect()
+    }
+
+    #[test]
+    fn what_is_filed_before_the_beginning_is_looked_up_by_itself() {
+        let heads = heads_at((9_000, 500));
+        heads.file_at(
+            [(QUEUE, (8_990, 3)), (QUEUE, (9_000, 400)), (QUEUE, (9_000, 900))].into_iter(),
+        );
+        let alone = [((8_990, 3), (8_990, 3)), ((9_000, 400), (9_000, 400))];
+        assert_eq!(ranges(&heads), [alone[0], alone[1], ((9_000, 500), LAST)]);
+    }
+
+    #[test]
+    fn a_claim_that_goes_beyond_them_leaves_none_and_keeps_what_was_filed_meanwhile() {
+        let heads = heads_at((9_000, 500));
+        heads.file_at([(QUEUE, (8_990, 3))].into_iter());
+        let known = heads.begin();
+        heads.file_at([(QUEUE, (9_000, 520)), (QUEUE, (9_000, 700))].into_iter());
+        heads.raise(&known, BTreeMap::from([(QUEUE, (9_000, 600))]));
+        let expected = [((9_000, 520), (9_000, 520)), ((9_000, 600), LAST)];
+        assert_eq!(ranges(&heads), expected);
+    }
+
+    #[test]
+    fn a_claim_that_ends_among_them_leaves_the_others() {
+        let heads = heads_at((9_000, 500));
+        heads.file_at([(QUEUE, (8_990, 3)), (QUEUE, (8_990, 9))].into_iter());
+        let known = heads.begin();
+        heads.raise(&known, BTreeMap::from([(QUEUE, (8_990, 9))]));
+        assert_eq!(ranges(&heads), [((8_990, 9), (8_990, 9)), ((9_000, 500), LAST)]);
+    }
+
+    #[test]
+    fn a_queue_with_too_many_of_them_begins_at_the_first() {
+        let heads = heads_at((9_000, 500));
+        let places = (0..=ALONE_MAX).map(|n| (QUEUE, (9_000, 100 + i64::try_from(n).unwrap_or(0))));
+        heads.file_at(places.clone());
+        assert_eq!(ranges(&heads), [((9_000, 100), LAST)]);
+        // The same while a claim is under way.
+        let heads = heads_at((9_000, 50));
+        let known = heads.begin();
+        heads.file_at(places);
+        heads.raise(&known, BTreeMap::from([(QUEUE, (9_000, 500))]));
+        assert_eq!(ranges(&heads), [((9_000, 100), LAST)]);
     }
 }

@@ -20,7 +20,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::choice::Choice;
-use super::heads::Floor;
+use super::heads::{Floor, Head};
 use crate::apply::State;
 use crate::codec::{Params, Reader, Tid, read_encoding, read_row};
 use crate::connection::{Session, Step, Trouble};
@@ -109,7 +109,7 @@ pub struct Place {
 pub struct Look<'a> {
     asks: &'a [ClaimAsk],
     now: Millis,
-    floors: BTreeMap<QueueId, Floor>,
+    begin: BTreeMap<QueueId, Head>,
     /// Asks for the same lanes with the same capabilities look together.
     groups: Vec<&'a ClaimAsk>,
     extra: usize,
@@ -124,11 +124,11 @@ pub struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// Looks from `floors` on.
+    /// Looks from where queues are known to begin.
     pub fn new(
         asks: &'a [ClaimAsk],
         now: Millis,
-        floors: BTreeMap<QueueId, Floor>,
+        begin: BTreeMap<QueueId, Head>,
         wide: bool,
     ) -> Self {
         let mut groups: Vec<&ClaimAsk> = Vec::new();
@@ -140,7 +140,7 @@ impl<'a> Look<'a> {
         Self {
             asks,
             now,
-            floors,
+            begin,
             groups,
             extra: 0,
             spare: SPARE[usize::from(wide)],
@@ -202,10 +202,7 @@ impl<'a> Look<'a> {
         // A delay that was moved to before where we looked is next in line.
         let mut before = false;
         for (queue, floor) in &self.promoted.moved {
-            if let Some(known) = self.floors.get_mut(queue).filter(|known| *floor < **known) {
-                *known = *floor;
-                before = true;
-            }
+            before |= self.begin.get_mut(queue).is_some_and(|head| head.file(*floor));
         }
         if before { self.look(state, session).await } else { Ok(()) }
     }
@@ -279,16 +276,21 @@ impl<'a> Look<'a> {
     }
 
     fn head_steps(&self) -> Vec<Step<'a>> {
-        let (queues, floors): (Vec<i64>, Vec<Floor>) =
-            self.floors.iter().map(|(queue, floor)| (queue.0, *floor)).unzip();
+        let ranges = |(queue, head): (&QueueId, &Head)| {
+            let queue = queue.0;
+            head.ranges().map(move |range| (queue, range)).collect::<Vec<_>>()
+        };
+        let ranges: Vec<(i64, (Floor, Floor))> = self.begin.iter().flat_map(ranges).collect();
         let limit = self.limit();
         let step = |ask: &&'a ClaimAsk| {
             let params = Params::new()
                 .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
                 .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY)
-                .all(queues.iter().copied(), Type::INT8_ARRAY)
-                .all(floors.iter().map(|(rank, _)| *rank), Type::INT4_ARRAY)
-                .all(floors.iter().map(|(_, turn)| *turn), Type::INT8_ARRAY)
+                .all(ranges.iter().map(|(queue, _)| *queue), Type::INT8_ARRAY)
+                .all(ranges.iter().map(|(_, (from, _))| from.0), Type::INT4_ARRAY)
+                .all(ranges.iter().map(|(_, (from, _))| from.1), Type::INT8_ARRAY)
+                .all(ranges.iter().map(|(_, (_, to))| to.0), Type::INT4_ARRAY)
+                .all(ranges.iter().map(|(_, (_, to))| to.1), Type::INT8_ARRAY)
                 .count(limit + self.spare)
                 .count(limit)
                 .one(INLINE_BYTES, Type::INT4);
@@ -298,7 +300,7 @@ impl<'a> Look<'a> {
     }
 
     fn read_heads(&mut self, state: &State, answers: Vec<Vec<Row>>) -> Result<(), StoreError> {
-        if self.floors.is_empty() {
+        if self.begin.is_empty() {
             state.heads.looked();
         }
         let read = |rows: Vec<Row>| rows.iter().map(read_place).collect::<Result<_, _>>();
@@ -317,9 +319,14 @@ impl<'a> Look<'a> {
         places
     }
 
-    /// Where the queues begin once `leased` is gone from them: at the first place that was left,
-    /// or where the last one was taken.
-    pub fn floors_after(&self, leased: &[Vec<Leased>]) -> BTreeMap<QueueId, Floor> {
+    /// Where it knew the queues to begin.
+    pub fn known_heads(&self) -> &BTreeMap<QueueId, Head> {
+        &self.begin
+    }
+
+    /// How far the queues are empty once `leased` is gone from them: to the first place that was
+    /// left, or to where the last one was taken.
+    pub fn reached(&self, leased: &[Vec<Leased>]) -> BTreeMap<QueueId, Floor> {
         let gone: BTreeSet<_> = leased.iter().flatten().map(|one| one.execution.id).collect();
         let mut floors = BTreeMap::new();
         let mut done = BTreeSet::new();
