@@ -46,6 +46,7 @@ pub fn audit(tables: &Tables, now: Millis) {
         .attempts
         .keys()
         .map(|(id, _)| *id)
+        .chain(tables.steps.keys().map(|(id, _)| *id))
         .chain(tables.blobs.keys().map(|at| at.execution()))
         .chain(tables.events.values().map(|event| event.execution))
     {

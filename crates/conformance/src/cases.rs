@@ -27,6 +27,7 @@ pub mod replay;
 pub mod retention;
 pub mod retry;
 pub mod revoke;
+pub mod steps;
 pub mod timeouts;
 
 /// Makes every case a test of the backend that `$open` opens.
@@ -393,6 +394,26 @@ macro_rules! suite {
                 a_duty_tells_when_the_next_is_due
                 each_duty_has_its_own_times
                 duties_serve_every_lane
+            }
+            steps {
+                steps_read_back_in_order
+                steps_are_paged_by_number
+                a_step_sent_again_is_recorded_once
+                a_number_recorded_under_another_name_is_refused
+                another_result_for_a_recorded_step_is_refused
+                a_stale_worker_cannot_record
+                a_lease_that_ran_out_records_nothing
+                steps_outlive_their_attempt
+                steps_outlive_a_release
+                a_replay_of_what_failed_keeps_its_steps
+                a_replay_of_what_succeeded_begins_anew
+                steps_go_with_their_execution
+                steps_and_what_follows_them_go_together
+                steps_of_many_are_recorded_together
+                a_renewal_does_not_disturb_recording
+                a_full_journal_is_refused
+                malformed_steps_are_refused
+                lanes_tell_how_much_is_claimable
             }
             bad_input {
                 a_priority_out_of_range_is_refused

@@ -33,6 +33,7 @@ use ff_core::decide::renew::Renew;
 use ff_core::decide::replay::Replay;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::revoke::Revoke;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
 use ff_core::event::{Cursor, EventName, Filter};
@@ -49,6 +50,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::audit::audit;
+use crate::cases::steps::step;
 use crate::dial::Dial;
 use crate::model::Tables;
 use crate::world::{Store, lane, namespace, worker};
@@ -401,7 +403,16 @@ impl Author {
     fn call(&mut self) -> Draft {
         let (id, fence) = self.held();
         let now = self.clock.now();
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..12) {
+            10 | 11 => {
+                let first = self.rng.random_range(0..4);
+                let count = self.rng.random_range(1..3);
+                let name = |number| if self.rng.random_bool(0.9) { number } else { number + 1 };
+                let steps = (first..first + count).map(name).collect::<Vec<u32>>();
+                let steps = steps.into_iter().zip(first..);
+                let steps = steps.map(|(name, number)| step(number, &format!("s{name}"))).collect();
+                RecordSteps { id, fence, steps }.into()
+            }
             0..=2 => {
                 let result = self.rng.random_bool(0.7).then(|| Bytes::from_static(b"out"));
                 Complete { id, fence, result, encoding: None }.into()

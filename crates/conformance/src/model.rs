@@ -319,6 +319,8 @@ impl Tables {
             Query::Partition(_)
             | Query::Executions(_)
             | Query::Attempts(_)
+            | Query::Steps(_)
+            | Query::Depths
             | Query::Lanes
             | Query::Consumers => self.paged(query, page, now),
         }

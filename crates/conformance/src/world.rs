@@ -157,7 +157,8 @@ impl World {
         let keys = ff_core::needs(command, &ff_core::WorkingSet::default());
         match keys.first() {
             Some(Key::Execution(id)) => self.find(*id).await,
-            Some(Key::Idempotency(..) | Key::Consumer(_) | Key::Unseen(_)) | None => None,
+            Some(Key::Idempotency(..) | Key::Consumer(_) | Key::Step(..) | Key::Unseen(_))
+            | None => None,
         }
     }
 

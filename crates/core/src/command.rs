@@ -125,6 +125,7 @@ commands! {
     Claim in claim
     Renew in renew
     ReportProgress in progress
+    RecordSteps in steps
     Complete in complete
     Fail in fail
     Delay in delay

@@ -24,6 +24,7 @@ pub mod renew;
 pub mod replay;
 pub mod retention;
 pub mod revoke;
+pub mod steps;
 pub mod tags;
 pub mod unhold;
 
@@ -34,7 +35,7 @@ use crate::error::{Code, Rejection, Standing};
 use crate::event::{Event, EventKind};
 use crate::execution::{
     Active, Attempt, AttemptOutcome, Ending, Execution, Failure, Fence, LeaseEnd, Next, Runnable,
-    State, Terminal, Wait, WaitReason,
+    State, Terminal, Wait, WaitReason, first_epoch,
 };
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
 use crate::ids::ExecutionId;
@@ -201,6 +202,11 @@ fn not_active(x: &Execution) -> Rejection {
 }
 
 impl Execution {
+    /// Whether it was held before the lease that holds it now: there may be steps.
+    pub fn was_held_before(&self) -> bool {
+        self.epoch > first_epoch(self.spec.created_at) + 1
+    }
+
     /// The fence of the current lease.
     pub fn fence(&self) -> Fence {
         let attempt_index = match &self.state {

@@ -97,6 +97,12 @@ codes! {
     IdempotencyKeyConflict "idempotency_key_conflict" Conflict false
         "The idempotency key was used for a creation with other content."
         "Use a new key, or send the original content."
+    StepConflict "step_conflict" Conflict false
+        "A step with this number is recorded under another name or with another result."
+        "Run the code that recorded it, or create a new execution; steps must come in the same order."
+    JournalFull "journal_full" State false
+        "The execution has recorded as many steps, or as many bytes of results, as it may."
+        "Split the work over several executions, or keep large results elsewhere."
     ExecutionNotLeaseable "execution_not_leaseable" Contention true
         "The execution cannot be claimed now: it is delayed, held, running or finished."
         "Claim other work; this one becomes claimable by itself, if ever."

@@ -15,6 +15,7 @@ use crate::execution::{AttemptRecord, Execution, Fingerprint, Lease, State};
 use crate::ids::ExecutionId;
 use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
 use crate::limits::Config;
+use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
 
@@ -27,6 +28,8 @@ pub enum Key {
     Idempotency(Namespace, IdempotencyKey),
     /// A durable consumer of the feed.
     Consumer(ConsumerName),
+    /// A step of an execution.
+    Step(ExecutionId, u32),
     /// Whether some durable consumer has yet to deal with an event of an execution, as of before
     /// the batch. Retention sends its commands in batches of their own, so that is enough.
     Unseen(ExecutionId),
@@ -61,6 +64,8 @@ pub struct WorkingSet {
     pub keys: BTreeMap<(Namespace, IdempotencyKey), Option<KeyRow>>,
     /// Consumers.
     pub consumers: BTreeMap<ConsumerName, Option<Consumer>>,
+    /// Steps.
+    pub steps: BTreeMap<(ExecutionId, u32), Option<StepRecord>>,
     /// Whether some consumer has yet to deal with an event of these executions.
     pub unseen: BTreeMap<ExecutionId, bool>,
 }
@@ -74,6 +79,7 @@ impl WorkingSet {
                 self.keys.contains_key(&(namespace.clone(), key.clone()))
             }
             Key::Consumer(name) => self.consumers.contains_key(name),
+            Key::Step(id, number) => self.steps.contains_key(&(*id, *number)),
             Key::Unseen(id) => self.unseen.contains_key(id),
         }
     }
@@ -179,13 +185,15 @@ impl<T> Default for Delta<T> {
 /// Everything a batch changes. A backend writes it in one transaction, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteSet {
-    /// Executions that go: their row, payloads, attempts and events are to be removed before all
+    /// Executions that go: their row, payloads, steps, attempts and events are to be removed before all
     /// else. Their leases and derived rows are in the differences below.
     pub removed: BTreeSet<ExecutionId>,
     /// Executions to insert (nothing before) or update (guarded by the version before).
     pub executions: Vec<Write<Execution>>,
     /// Their leases.
     pub leases: Vec<Write<LeaseRow>>,
+    /// Leases that are not written and must hold, because something rests on them.
+    pub held: Vec<LeaseRow>,
     /// Idempotency keys.
     pub keys: BTreeMap<(Namespace, IdempotencyKey), Option<KeyRow>>,
     /// Consumers.
@@ -194,6 +202,10 @@ pub struct WriteSet {
     pub attempts: Vec<AttemptRecord>,
     /// Bytes.
     pub blobs: Vec<Blob>,
+    /// Executions whose steps go, before others are recorded.
+    pub cleared: BTreeSet<ExecutionId>,
+    /// Steps.
+    pub steps: Vec<StepRecord>,
     /// Queues that may be new.
     pub queues: BTreeSet<Queue>,
     /// Claimable places.
@@ -273,6 +285,12 @@ pub struct Effects {
     pub attempt: Option<AttemptRecord>,
     /// Bytes to keep.
     pub blob: Option<Blob>,
+    /// An execution whose steps go.
+    pub cleared: Option<ExecutionId>,
+    /// Steps to record.
+    pub steps: Vec<StepRecord>,
+    /// The lease that they rest on.
+    pub held: Option<LeaseRow>,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -306,7 +324,22 @@ pub fn fold(
             set.executions.push(Write { before, after });
         }
     }
+    keep_unwritten(&mut set);
     (outcomes, set)
+}
+
+/// What is written is checked by being written: only leases that are not need to be held.
+fn keep_unwritten(set: &mut WriteSet) {
+    if set.held.is_empty() {
+        return;
+    }
+    let executions = set.executions.iter().filter_map(|write| write.before.as_ref().map(|x| x.id));
+    let leases = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
+    let written: BTreeSet<_> = executions.chain(leases).collect();
+    set.held.retain(|row| !written.contains(&row.execution));
+    set.held.sort_by_key(|row| row.execution);
+    set.held.dedup_by_key(|row| row.execution);
+    set.steps.sort_by_key(|record| (record.execution, record.step.number));
 }
 
 /// Takes over the effects of one command.
@@ -322,6 +355,8 @@ fn absorb(
         set.removed.insert(id);
         set.attempts.retain(|attempt| attempt.execution != id);
         set.blobs.retain(|blob| blob.at.execution() != id);
+        set.steps.retain(|record| record.execution != id);
+        set.held.retain(|row| row.execution != id);
         set.events.retain(|event| event.execution != id);
     }
     if let Some(x) = effects.execution {
@@ -337,6 +372,19 @@ fn absorb(
         have.consumers.insert(name.clone(), row.clone());
         set.consumers.insert(name, row);
     }
+    if let Some(id) = effects.cleared {
+        for ((_, _), step) in have.steps.iter_mut().filter(|((owner, _), _)| *owner == id) {
+            *step = None;
+        }
+        set.steps.retain(|record| record.execution != id);
+        set.cleared.insert(id);
+    }
+    for record in effects.steps {
+        let at = (record.execution, record.step.number);
+        have.steps.insert(at, Some(record.clone()));
+        set.steps.push(record);
+    }
+    set.held.extend(effects.held);
     set.attempts.extend(effects.attempt);
     set.blobs.extend(effects.blob);
     set.events.extend(effects.events);

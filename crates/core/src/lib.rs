@@ -23,6 +23,7 @@ pub mod policy;
 pub mod query;
 pub mod row;
 pub mod state;
+pub mod step;
 pub mod text;
 pub mod time;
 pub mod view;

@@ -8,7 +8,7 @@ pub const PARTITIONS: u16 = 256;
 pub const PRIORITY_MAX: i32 = 9_000;
 /// Bytes in a lane name.
 pub const LANE_BYTES_MAX: usize = 64;
-/// Bytes in a namespace, kind, worker name, idempotency key or consumer name.
+/// Bytes in a namespace, kind, step, worker name, idempotency key or consumer name.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Bytes in a payload encoding name.
 pub const ENCODING_BYTES_MAX: usize = 64;
@@ -18,6 +18,12 @@ pub const CATEGORY_BYTES_MAX: usize = 64;
 pub const REASON_BYTES_MAX: usize = 4_096;
 /// Bytes in a progress message.
 pub const PROGRESS_BYTES_MAX: usize = 1_024;
+/// Steps that one execution may record.
+pub const STEPS_MAX: u32 = 10_000;
+/// Bytes of all results in one journal that the workers of the SDK accept.
+pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
+/// Claimable executions of one queue that are counted.
+pub const DEPTH_MAX: u64 = 10_000;
 /// Tags on one execution.
 pub const TAGS_MAX: usize = 32;
 /// Bytes in a tag key.

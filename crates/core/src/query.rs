@@ -1,12 +1,15 @@
 //! Reads that find things: a closed list of queries, each backed by an index and paged, except
 //! for counts, which look at every execution.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::execution::{AttemptRecord, Execution, Tags};
 use crate::ids::{ExecutionId, Partition};
-use crate::limits::PAGE_MAX;
+use crate::limits::{DEPTH_MAX, PAGE_MAX};
 use crate::state::PublicState;
+use crate::step::StepRecord;
 use crate::text::{ConsumerName, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
@@ -19,8 +22,12 @@ pub enum Query {
     Executions(Box<Search>),
     /// Attempts of one execution that are over, oldest first; the current one is on the execution.
     Attempts(ExecutionId),
+    /// Steps of one execution, by number.
+    Steps(ExecutionId),
     /// Lanes in lexical order.
     Lanes,
+    /// How much is claimable in each lane. Not paged.
+    Depths,
     /// How many executions are in each lane and public state. Not paged.
     Counts,
     /// Durable consumers by name.
@@ -61,6 +68,22 @@ impl Page {
         Self { after: None, limit }
     }
 
+    /// The name to go on after.
+    pub fn name(&self) -> Option<&str> {
+        match &self.after {
+            Some(After::Name(name)) => Some(name),
+            Some(After::Created(..) | After::Id(_) | After::Number(_)) | None => None,
+        }
+    }
+
+    /// The number to go on after.
+    pub fn number(&self) -> Option<u32> {
+        match &self.after {
+            Some(After::Number(number)) => Some(*number),
+            Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
+        }
+    }
+
     /// The limit that applies.
     pub fn size(&self) -> usize {
         usize::try_from(self.limit.min(PAGE_MAX)).unwrap_or(0)
@@ -74,8 +97,8 @@ pub enum After {
     Id(ExecutionId),
     /// Of a search.
     Created(Millis, ExecutionId),
-    /// Of the attempts.
-    Attempt(u32),
+    /// Of the attempts and of the steps.
+    Number(u32),
     /// Of lanes and consumers.
     Name(String),
 }
@@ -98,8 +121,12 @@ pub enum Rows {
     Executions(Vec<Execution>),
     /// Of an execution.
     Attempts(Vec<AttemptRecord>),
+    /// Of an execution.
+    Steps(Vec<StepRecord>),
     /// Lanes.
     Lanes(Vec<LaneId>),
+    /// What is claimable.
+    Depths(Vec<Depth>),
     /// Counts.
     Counts(Vec<Count>),
     /// Consumers.
@@ -115,6 +142,39 @@ pub struct Count {
     pub state: PublicState,
     /// How many.
     pub count: u64,
+}
+
+/// How much is claimable in a lane.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Depth {
+    /// The lane.
+    pub lane: LaneId,
+    /// How many wait for a worker.
+    pub waiting: u64,
+    /// Whether there are more than were counted: at most
+    /// [`DEPTH_MAX`](crate::limits::DEPTH_MAX) of each queue of the lane are.
+    pub capped: bool,
+    /// Since when the one waits that has waited longest of those that are next in their queues.
+    pub oldest: Option<Millis>,
+}
+
+impl Depth {
+    /// Adds up the queues of each lane: how many were counted, and since when the first waits.
+    pub fn of_lanes(queues: impl IntoIterator<Item = (LaneId, u64, Option<Millis>)>) -> Vec<Self> {
+        let mut lanes: BTreeMap<LaneId, Self> = BTreeMap::new();
+        for (lane, counted, first) in queues {
+            let depth = lanes.entry(lane.clone()).or_insert(Self {
+                lane,
+                waiting: 0,
+                capped: false,
+                oldest: None,
+            });
+            depth.waiting += counted.min(DEPTH_MAX);
+            depth.capped |= counted > DEPTH_MAX;
+            depth.oldest = depth.oldest.into_iter().chain(first).min();
+        }
+        lanes.into_values().collect()
+    }
 }
 
 impl Search {

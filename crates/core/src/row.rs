@@ -12,11 +12,13 @@ pub use execution::{ExecutionRow, LeaseColumns};
 use std::fmt::Display;
 use std::str::FromStr;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::backend::StoreError;
 use crate::execution::{AttemptRecord, Failure, Worker};
 use crate::ids::{ExecutionId, Partition};
+use crate::step::{Step, StepRecord};
 use crate::text::{Category, WorkerId, WorkerInstanceId};
 use crate::time::Millis;
 
@@ -127,5 +129,43 @@ impl AttemptRow {
             outcome: parse("outcome", &self.outcome)?,
             failure: failure_of(self.failure_reason.as_deref(), self.failure_category.as_deref())?,
         })
+    }
+}
+
+/// A step, as columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRow {
+    /// Counts from zero.
+    pub number: i64,
+    /// The attempt that took it.
+    pub attempt_index: i64,
+    /// What it is.
+    pub kind: String,
+    /// What its author calls it.
+    pub name: String,
+    /// How long it took.
+    pub ran_ms: i64,
+    /// When it was recorded.
+    pub at_ms: i64,
+    /// How its result is encoded.
+    pub encoding: Option<String>,
+    /// Its result.
+    pub bytes: Bytes,
+}
+
+impl StepRow {
+    /// The step of `execution`.
+    pub fn read(self, execution: ExecutionId) -> Result<StepRecord, StoreError> {
+        let encoding = self.encoding.as_deref().map(|text| parse("encoding", text)).transpose()?;
+        let step = Step {
+            number: number("number", self.number)?,
+            kind: parse("kind", &self.kind)?,
+            name: parse("name", &self.name)?,
+            ran_ms: number("ran_ms", self.ran_ms)?,
+            encoding,
+            bytes: self.bytes,
+        };
+        let attempt_index = number("attempt_index", self.attempt_index)?;
+        Ok(StepRecord { execution, step, attempt_index, at: Millis(self.at_ms) })
     }
 }

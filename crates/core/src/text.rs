@@ -117,6 +117,13 @@ macro_rules! text {
 }
 
 text!(
+    /// What the author of a step calls it.
+    StepName,
+    "step_name",
+    limits::NAME_BYTES_MAX,
+    Prose
+);
+text!(
     /// A queue of work; workers ask for lanes by name.
     LaneId, "lane_id", limits::LANE_BYTES_MAX, Printable
 );

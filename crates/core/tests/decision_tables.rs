@@ -98,6 +98,9 @@ fn effect(world: &World, id: ExecutionId, set: &WriteSet) -> String {
         parts.extend(set.keys.iter().map(|_| "key".to_owned()));
     }
     parts.extend(set.consumers.iter().map(|_| "consumer".to_owned()));
+    if !set.steps.is_empty() {
+        parts.push("steps".to_owned());
+    }
     if parts.is_empty() {
         assert!(set.is_empty());
         return "nothing".to_owned();

@@ -16,12 +16,12 @@ use ff_core::event::{Cursor, FeedEvent, Filter};
 use ff_core::execution::{Ending, State, Tags};
 use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::limits::PAGE_MAX;
-use ff_core::query::{After, Count, Page, Query, Rows, Search};
+use ff_core::query::{After, Count, Depth, Page, Query, Rows, Search};
 use ff_core::state::{PublicState, public_state};
+use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId, Namespace};
 use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot};
 use ff_core::{Code, Execution, ExecutionId, Partition, Rejection};
-use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::{Engine, Error, deadline};
@@ -38,15 +38,17 @@ pub struct Context {
 }
 
 /// Everything that happened to an execution, as a person reads it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// Where it stands.
     pub snapshot: ExecutionSnapshot,
     /// Its attempts, oldest first, the current one included.
     pub attempts: Vec<AttemptLine>,
+    /// What it has done, in order.
+    pub steps: Vec<StepRecord>,
     /// What happened, oldest first.
     pub events: Vec<FeedEvent>,
-    /// Whether there are more attempts or events than the first thousand of each shown here.
+    /// Whether there are more attempts, steps or events than the first thousand of each shown here.
     pub more: bool,
 }
 
@@ -221,11 +223,13 @@ impl Engine {
             other => unreachable!("attempts were asked for, not {other:?}"),
         };
         attempts.extend(AttemptLine::current(&x));
+        let (steps, more_steps) = self.list_steps(id, None, PAGE_MAX).await?;
         let filter = Filter { execution: Some(id), ..Filter::default() };
         let events = self.backend.events(&Cursor::Start, &filter, PAGE_MAX).await?.events;
         let full = usize::try_from(PAGE_MAX).is_ok_and(|max| events.len() >= max);
-        let more = over.next.is_some() || full;
-        Ok(Some(History { snapshot: ExecutionSnapshot::of(&x, now), attempts, events, more }))
+        let more = over.next.is_some() || more_steps.is_some() || full;
+        let snapshot = ExecutionSnapshot::of(&x, now);
+        Ok(Some(History { snapshot, attempts, steps, events, more }))
     }
 
     /// Waits until it has ended, up to `wait`; the state it is in then.
@@ -292,7 +296,7 @@ impl Engine {
     ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
         match &page.after {
             None | Some(After::Created(..)) => {}
-            Some(After::Id(_) | After::Attempt(_) | After::Name(_)) => {
+            Some(After::Id(_) | After::Number(_) | After::Name(_)) => {
                 return Err(misplaced(format!("{:?}", page.after)));
             }
         }
@@ -304,6 +308,32 @@ impl Engine {
                 Ok((found, listing.next))
             }
             other => unreachable!("executions were asked for, not {other:?}"),
+        }
+    }
+
+    /// What it has done, in order, after some number; and where the next page begins.
+    pub async fn list_steps(
+        &self,
+        id: ExecutionId,
+        after: Option<u32>,
+        limit: u32,
+    ) -> Result<(Vec<StepRecord>, Option<u32>), Error> {
+        let page = Page { after: after.map(After::Number), limit };
+        let listing = self.backend.list(&Query::Steps(id), &page).await?;
+        match listing.rows {
+            Rows::Steps(steps) => {
+                let next = listing.next.and_then(|_| Some(steps.last()?.step.number));
+                Ok((steps, next))
+            }
+            other => unreachable!("steps were asked for, not {other:?}"),
+        }
+    }
+
+    /// How much is claimable in each lane.
+    pub async fn lane_depths(&self) -> Result<Vec<Depth>, Error> {
+        match self.rows(&Query::Depths).await? {
+            Rows::Depths(depths) => Ok(depths),
+            other => unreachable!("depths were asked for, not {other:?}"),
         }
     }
 

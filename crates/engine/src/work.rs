@@ -1,7 +1,7 @@
 //! What workers say about executions they hold. Every call carries the fence of its lease.
 
 use bytes::Bytes;
-use ff_core::decide::Failed;
+use ff_core::command::{Command, Operation};
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::delay::{Delay, Delayed};
@@ -9,6 +9,8 @@ use ff_core::decide::fail::Fail;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
 use ff_core::decide::renew::{Renew, Renewed};
+use ff_core::decide::steps::RecordSteps;
+use ff_core::decide::{Decide, Failed};
 use ff_core::{ExecutionId, Fence, Millis, Rejection};
 
 use crate::{Engine, Error};
@@ -35,6 +37,24 @@ impl Engine {
     /// Records how far the work is.
     pub async fn report_progress(&self, progress: ReportProgress) -> Result<(), Error> {
         self.execute(progress).await
+    }
+
+    /// Adds steps to the journal of an execution.
+    pub async fn record_steps(&self, steps: RecordSteps) -> Result<(), Error> {
+        self.execute(steps).await
+    }
+
+    /// Adds steps to the journal of an execution and gives it back until some time, both or
+    /// neither: whoever goes on with it finds the steps.
+    pub async fn pause(&self, steps: RecordSteps, delay: Delay) -> Result<Delayed, Error> {
+        let config = self.backend().config();
+        steps.validate(config)?;
+        delay.validate(config)?;
+        let commands = vec![Command::from(steps), Command::from(delay)];
+        let mut outcomes = self.queues.finish.send(commands).await?.into_iter();
+        outcomes.next().expect("an outcome for each command")?;
+        let delayed = outcomes.next().expect("an outcome for each command")?;
+        Ok(Delay::reply(delayed).expect("a command is answered in its own kind"))
     }
 
     /// Ends an execution with success.

@@ -18,6 +18,7 @@ create domain ff_attempt_outcome as text check (value in ('ended_success', 'ende
     'ended_cancelled', 'interrupted_reclaimed', 'ended_expired'));
 create domain ff_cancelled_by as text check (value in ('worker', 'operator'));
 create domain ff_payload_kind as text check (value in ('input', 'result'));
+create domain ff_step_kind as text check (value in ('run', 'sleep', 'now', 'random'));
 create domain ff_timer_kind as text
     check (value in ('delay', 'attempt_timeout', 'deadline', 'retention'));
 create domain ff_event_kind as text
@@ -119,6 +120,21 @@ create table ff_payload (
     encoding text,
     bytes bytea not null,
     primary key (partition_key, execution_id, kind, attempt_index)
+);
+
+-- What executions have done so far, so that it is not done again.
+create table ff_step (
+    execution_id uuid not null,
+    at_ms bigint not null,
+    ran_ms bigint not null,
+    partition_key smallint not null,
+    number integer not null,
+    attempt_index integer not null,
+    kind ff_step_kind not null,
+    name text not null,
+    encoding text,
+    bytes bytea not null,
+    primary key (partition_key, execution_id, number)
 );
 
 -- Attempts that ended without ending their execution, or before a replay.
@@ -265,6 +281,11 @@ create type ff_lease_row as (
 create type ff_payload_row as (
     partition_key smallint, execution_id uuid, kind text, attempt_index integer, encoding text,
     bytes bytea
+);
+
+create type ff_step_row as (
+    partition_key smallint, execution_id uuid, number integer, attempt_index integer, kind text,
+    name text, ran_ms bigint, at_ms bigint, encoding text, bytes bytea
 );
 
 create type ff_ready_row as (

@@ -223,7 +223,8 @@ fn guards(set: &WriteSet, assumed: &[ExecutionId]) -> bool {
         either.map(|x| x.id)
     });
     let leased = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
-    let checked: BTreeSet<_> = written.chain(leased).collect();
+    let held = set.held.iter().map(|row| row.execution);
+    let checked: BTreeSet<_> = written.chain(leased).chain(held).collect();
     assumed.iter().all(|id| checked.contains(id))
 }
 

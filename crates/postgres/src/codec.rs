@@ -9,7 +9,8 @@ use bytes::Bytes;
 use ff_core::backend::StoreError;
 use ff_core::execution::{Execution, State};
 use ff_core::ids::{ExecutionId, Partition};
-use ff_core::row::{ExecutionRow, LeaseColumns, corrupt};
+use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt};
+use ff_core::step::StepRecord;
 use ff_core::text::Encoding;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
@@ -347,4 +348,21 @@ pub fn read_encoding(r: &mut Reader<'_>) -> Result<Option<Encoding>, StoreError>
 /// Bytes that a row holds.
 pub fn read_bytes(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
+}
+
+/// A step, as `step/load.sql` selects it.
+pub fn read_step(row: &Row) -> Result<StepRecord, StoreError> {
+    let mut r = Reader::new(row);
+    let id = r.id()?;
+    let columns = StepRow {
+        number: r.int("number")?,
+        attempt_index: r.int("attempt_index")?,
+        kind: r.take("kind")?,
+        name: r.take("name")?,
+        ran_ms: r.take("ran_ms")?,
+        at_ms: r.take("at_ms")?,
+        encoding: r.take("encoding")?,
+        bytes: read_bytes(r.take("bytes")?),
+    };
+    columns.read(id)
 }

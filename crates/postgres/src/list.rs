@@ -4,7 +4,8 @@ use ff_core::backend::StoreError;
 use ff_core::execution::Execution;
 use ff_core::fold::Key;
 use ff_core::ids::ExecutionId;
-use ff_core::query::{After, Count, Listing, Page, Query, Rows, Search};
+use ff_core::limits::DEPTH_MAX;
+use ff_core::query::{After, Count, Depth, Listing, Page, Query, Rows, Search};
 use ff_core::row::{AttemptRow, corrupt, number, parse};
 use ff_core::state::{PublicState, StoredState};
 use ff_core::text::{ConsumerName, LaneId};
@@ -13,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::codec::{Params, Reader, partition};
+use crate::codec::{Params, Reader, partition, read_step};
 use crate::connection::Connections;
 use crate::load::Wanted;
 use crate::statements::list;
@@ -31,7 +32,7 @@ pub async fn list(
         Query::Partition(of) => {
             let after = match &page.after {
                 Some(After::Id(id)) => Some(id.uuid()),
-                Some(After::Created(..) | After::Attempt(_) | After::Name(_)) | None => None,
+                Some(After::Created(..) | After::Number(_) | After::Name(_)) | None => None,
             };
             let params = Params::new()
                 .one(i16::from(of.index()), Type::INT2)
@@ -47,29 +48,32 @@ pub async fn list(
             Ok(cut(found, page, place, Rows::Executions))
         }
         Query::Attempts(id) => {
-            let after = match &page.after {
-                Some(After::Attempt(index)) => Some(i32::try_from(*index).unwrap_or(i32::MAX)),
-                Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
-            };
-            let params = Params::new()
-                .one(partition(*id), Type::INT2)
-                .one(id.uuid(), Type::UUID)
-                .one(after, Type::INT4)
-                .count(limit);
-            let rows = connections.read(list::attempts, params).await?;
+            let rows = connections.read(list::attempts, numbered(*id, page)).await?;
             let found = rows.iter().map(|row| read_attempt(row)?.read(*id));
             let found = found.collect::<Result<_, _>>()?;
-            Ok(cut(found, page, |attempt| After::Attempt(attempt.index), Rows::Attempts))
+            Ok(cut(found, page, |attempt| After::Number(attempt.index), Rows::Attempts))
+        }
+        Query::Steps(id) => {
+            let rows = connections.read(list::steps, numbered(*id, page)).await?;
+            let found = rows.iter().map(read_step).collect::<Result<Vec<_>, _>>()?;
+            Ok(cut(found, page, |record| After::Number(record.step.number), Rows::Steps))
+        }
+        Query::Depths => {
+            let bound = i64::try_from(DEPTH_MAX).unwrap_or(i64::MAX);
+            let params = Params::new().number(bound + 1);
+            let rows = connections.read(list::depths, params).await?;
+            let counted = rows.iter().map(read_depth).collect::<Result<Vec<_>, _>>()?;
+            Ok(Listing { rows: Rows::Depths(Depth::of_lanes(counted)), next: None })
         }
         Query::Lanes => {
-            let params = Params::new().text(name_after(page)).count(limit);
+            let params = Params::new().text(page.name()).count(limit);
             let rows = connections.read(list::lanes, params).await?;
             let read = |row| parse("lane_id", Reader::new(row).take("lane_id")?);
             let lanes = rows.iter().map(read).collect::<Result<_, _>>()?;
             Ok(cut(lanes, page, |lane: &LaneId| After::Name(lane.to_string()), Rows::Lanes))
         }
         Query::Consumers => {
-            let params = Params::new().text(name_after(page)).count(limit);
+            let params = Params::new().text(page.name()).count(limit);
             let rows = connections.read(list::consumers, params).await?;
             let read = |row| parse("name", Reader::new(row).take("name")?);
             let names = rows.iter().map(read).collect::<Result<_, _>>()?;
@@ -98,11 +102,21 @@ fn cut<T>(
     Listing { rows: wrap(rows), next }
 }
 
-fn name_after(page: &Page) -> Option<&str> {
-    match &page.after {
-        Some(After::Name(name)) => Some(name),
-        Some(After::Created(..) | After::Id(_) | After::Attempt(_)) | None => None,
-    }
+/// What belongs to an execution and has a number, from a page on.
+fn numbered(id: ExecutionId, page: &Page) -> Params<'static> {
+    let after = page.number().map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+    Params::new()
+        .one(partition(id), Type::INT2)
+        .one(id.uuid(), Type::UUID)
+        .one(after, Type::INT4)
+        .count(page.size() + 1)
+}
+
+fn read_depth(row: &Row) -> Result<(LaneId, u64, Option<Millis>), StoreError> {
+    let mut r = Reader::new(row);
+    let lane = parse("lane_id", r.take("lane_id")?)?;
+    let waiting = number("waiting", r.take("waiting")?)?;
+    Ok((lane, waiting, r.take::<Option<i64>>("first_ms")?.map(Millis)))
 }
 
 async fn executions(
@@ -120,7 +134,7 @@ async fn executions(
     let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i16::MIN, Uuid::nil());
     let before = match &page.after {
         Some(After::Created(at, id)) => latest.min((at.0, partition(*id), id.uuid())),
-        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => latest,
+        Some(After::Id(_) | After::Number(_) | After::Name(_)) | None => latest,
     };
     let params = Params::new()
         .text(search.lane.as_ref().map(|lane| lane.as_str()))

@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 
 use crate::codec::{self, Params, Reader, partition, read_bytes};
 use crate::connection::Step;
-use crate::statements::{consumer, event, execution, idempotency, payload};
+use crate::statements::{consumer, event, execution, idempotency, payload, step};
 
 /// Rows to load, by kind.
 #[derive(Default)]
@@ -24,6 +24,7 @@ pub struct Wanted {
     keys: BTreeSet<(Namespace, IdempotencyKey)>,
     consumers: BTreeSet<ConsumerName>,
     unseen: BTreeSet<ExecutionId>,
+    steps: BTreeSet<(ExecutionId, u32)>,
 }
 
 /// What was found; a row that cannot be read is reported beside the others.
@@ -45,6 +46,7 @@ impl Wanted {
                 Key::Idempotency(namespace, key) => drop(wanted.keys.insert((namespace, key))),
                 Key::Consumer(name) => drop(wanted.consumers.insert(name)),
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
+                Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
             }
         }
         wanted
@@ -76,6 +78,12 @@ impl Wanted {
         if !self.unseen.is_empty() {
             let ids = self.unseen.iter().copied();
             steps.push(Step::Run(event::unseen, Params::new().ids(ids)));
+        }
+        if !self.steps.is_empty() {
+            let number = |(_, number): &(_, u32)| i32::try_from(*number).unwrap_or(i32::MAX);
+            let params = Params::new().ids(self.steps.iter().map(|(id, _)| *id));
+            let params = params.all(self.steps.iter().map(number), Type::INT4_ARRAY);
+            steps.push(Step::Run(step::load, params));
         }
         steps
     }
@@ -110,6 +118,11 @@ impl Wanted {
         have.unseen = self.unseen.iter().map(|id| (*id, false)).collect();
         for row in next(!self.unseen.is_empty()) {
             have.unseen.insert(Reader::new(&row).id()?, true);
+        }
+        have.steps = self.steps.iter().map(|at| (*at, None)).collect();
+        for row in next(!self.steps.is_empty()) {
+            let record = codec::read_step(&row)?;
+            have.steps.insert((record.execution, record.step.number), Some(record));
         }
         Ok(loaded)
     }

@@ -23,14 +23,15 @@ statements! {
     consumer { load put remove }
     event { history insert newest read remove tail unseen }
     execution { insert load lock put remove }
-    hot { claim create finish start }
+    hot { claim create finish start step }
     idempotency { due load put remove }
-    lease { by_claim due insert lock refile remove renew }
-    list { attempts consumers counts executions lane lanes partition tagged }
+    lease { by_claim due hold insert lock refile remove renew }
+    list { attempts consumers counts depths executions lane lanes partition steps tagged }
     payload { insert load remove }
     queue { insert }
     ready { any head insert promote remove }
     schema { exists namespace now types version }
+    step { insert load remove }
     tag { insert remove }
     timer { due insert next remove retention }
     wake { arm disarm tell }

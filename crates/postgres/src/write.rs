@@ -8,6 +8,7 @@ use ff_core::fold::{Blob, BlobRef, LeaseRow, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
+use ff_core::step::StepRecord;
 use ff_core::time::Millis;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -16,7 +17,8 @@ use crate::codec::{Composite, Params, Reader, Tid, ToWrite, inserts, updates};
 use crate::connection::Step;
 use crate::load::nothing_seen;
 use crate::statements::{
-    attempt, consumer, event, execution, hot, idempotency, lease, payload, queue, ready, tag, timer,
+    attempt, consumer, event, execution, hot, idempotency, lease, payload, queue, ready, step, tag,
+    timer,
 };
 
 /// The rows of a write set, flattened, for the statements to borrow.
@@ -87,9 +89,13 @@ impl<'s> Rows<'s> {
             steps.push(Step::Run(execution::put, params));
         }
         self.leases(&mut steps);
+        if !self.set.held.is_empty() {
+            steps.push(Step::Run(lease::hold, self.held()));
+        }
         self.keys(&mut steps);
         self.consumers(&mut steps);
         self.attempts_and_blobs(&mut steps);
+        self.journals(&mut steps);
         self.queues(&mut steps);
         self.places(&mut steps);
         self.tags(&mut steps);
@@ -103,6 +109,7 @@ impl<'s> Rows<'s> {
         let set = self.set;
         let other = !set.removed.is_empty()
             || !set.keys.is_empty()
+            || !set.cleared.is_empty()
             || !set.consumers.is_empty()
             || !set.attempts.is_empty()
             || !set.queues.is_empty()
@@ -122,8 +129,15 @@ impl<'s> Rows<'s> {
             .iter()
             .map(|ready| self.places.ready.get(&ready.execution).copied())
             .collect();
+        let journal = !set.held.is_empty() || !set.steps.is_empty();
         match (inserted, updated, ended, granted) {
             _ if other || !placed => None, // not ours: a guard, not a variant
+            (0, 0, 0, 0) if journal => {
+                let only = set.blobs.is_empty() && set.events.is_empty();
+                let params = step_rows(self.held(), &set.steps);
+                only.then_some(Step::Run(hot::step, params))
+            }
+            _ if journal => None, // not ours: a guard, not a variant
             (1.., 0, 0, 0)
                 if set.ready.remove.is_empty()
                     && set.timers.insert.is_empty()
@@ -171,7 +185,9 @@ impl<'s> Rows<'s> {
         if self.set.removed.is_empty() {
             return;
         }
-        for sql in [execution::remove, payload::remove, attempt::remove, event::remove] {
+        let all =
+            [execution::remove, payload::remove, step::remove, attempt::remove, event::remove];
+        for sql in all {
             steps.push(Step::Run(sql, Params::new().ids(self.set.removed.iter().copied())));
         }
     }
@@ -295,6 +311,24 @@ impl<'s> Rows<'s> {
         }
     }
 
+    /// Leases that must hold, when, and how many.
+    fn held(&self) -> Params<'static> {
+        let held = &self.set.held;
+        leases(Params::new(), held.iter().map(|row| (row, None)))
+            .number(self.now.0)
+            .count(held.len())
+    }
+
+    fn journals<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
+        let set = self.set;
+        if !set.cleared.is_empty() {
+            steps.push(Step::Run(step::remove, Params::new().ids(set.cleared.iter().copied())));
+        }
+        if !set.steps.is_empty() {
+            steps.push(Step::Run(step::insert, step_rows(Params::new(), &set.steps)));
+        }
+    }
+
     fn queues<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let rows = &self.set.queues;
         if rows.is_empty() {
@@ -385,6 +419,22 @@ fn payloads(params: Params<'static>, rows: &[Blob]) -> Params<'static> {
         r.bytes(Some(&blob.bytes));
     });
     params.rows("ff_payload_row", rows)
+}
+
+fn step_rows(params: Params<'static>, rows: &[StepRecord]) -> Params<'static> {
+    let rows = Composite::of(rows, |record, r| {
+        let step = &record.step;
+        r.id(record.execution);
+        r.int(i64::from(step.number));
+        r.int(i64::from(record.attempt_index));
+        r.text(Some(step.kind.as_str()));
+        r.text(Some(step.name.as_str()));
+        r.long(stored(step.ran_ms));
+        r.long(record.at.0);
+        r.text(step.encoding.as_ref().map(|encoding| encoding.as_str()));
+        r.bytes(Some(&step.bytes));
+    });
+    params.rows("ff_step_row", rows)
 }
 
 fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {

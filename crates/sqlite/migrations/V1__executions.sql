@@ -103,6 +103,21 @@ create table ff_payload (
     primary key (partition_key, execution_id, kind, attempt_index)
 ) strict;
 
+-- What executions have done so far, so that it is not done again.
+create table ff_step (
+    partition_key integer not null,
+    execution_id blob not null,
+    number integer not null check (number >= 0),
+    attempt_index integer not null check (attempt_index >= 0),
+    kind text not null check (kind in ('run', 'sleep', 'now', 'random')),
+    name text not null,
+    ran_ms integer not null check (ran_ms >= 0),
+    at_ms integer not null,
+    encoding text,
+    bytes blob not null,
+    primary key (partition_key, execution_id, number)
+) strict;
+
 -- Attempts that ended without ending their execution, or before a replay.
 create table ff_attempt (
     partition_key integer not null,

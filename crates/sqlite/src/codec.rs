@@ -4,7 +4,8 @@ use bytes::Bytes;
 use ff_core::backend::StoreError;
 use ff_core::execution::Execution;
 use ff_core::ids::ExecutionId;
-use ff_core::row::{ExecutionRow, LeaseColumns, corrupt, execution_id};
+use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt, execution_id};
+use ff_core::step::StepRecord;
 use ff_core::text::Encoding;
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use rusqlite::{Row, ToSql};
@@ -186,4 +187,20 @@ pub fn read_payload(row: &Row<'_>) -> Result<(Option<Encoding>, Bytes), StoreErr
     let encoding: Option<String> = r.take("encoding")?;
     let encoding = encoding.map(|text| ff_core::row::parse("encoding", &text)).transpose()?;
     Ok((encoding, Bytes::from(r.take::<Vec<u8>>("bytes")?)))
+}
+
+/// A step of `execution`, as `step/load.sql` selects it.
+pub fn read_step(execution: ExecutionId, row: &Row<'_>) -> Result<StepRecord, StoreError> {
+    let mut r = Reader::new(row);
+    let columns = StepRow {
+        number: r.take("number")?,
+        attempt_index: r.take("attempt_index")?,
+        kind: r.take("kind")?,
+        name: r.take("name")?,
+        ran_ms: r.take("ran_ms")?,
+        at_ms: r.take("at_ms")?,
+        encoding: r.take("encoding")?,
+        bytes: Bytes::from(r.take::<Vec<u8>>("bytes")?),
+    };
+    columns.read(execution)
 }

@@ -4,13 +4,14 @@ use ff_core::backend::StoreError;
 use ff_core::execution::Execution;
 use ff_core::fold::{Key, WorkingSet};
 use ff_core::ids::ExecutionId;
-use ff_core::query::{After, Count, Listing, Page, Query, Rows, Search};
+use ff_core::limits::DEPTH_MAX;
+use ff_core::query::{After, Count, Depth, Listing, Page, Query, Rows, Search};
 use ff_core::row::{AttemptRow, corrupt, number, parse};
 use ff_core::state::{PublicState, StoredState};
 use ff_core::time::Millis;
 use rusqlite::{Row, Transaction, params};
 
-use crate::codec::{Reader, key};
+use crate::codec::{Reader, key, read_step};
 use crate::load::{all, load};
 use crate::statements::list;
 
@@ -27,7 +28,7 @@ pub fn list(
         Query::Partition(partition) => {
             let after = match &page.after {
                 Some(After::Id(id)) => Some(*id.uuid().as_bytes()),
-                Some(After::Created(..) | After::Attempt(_) | After::Name(_)) | None => None,
+                Some(After::Created(..) | After::Number(_) | After::Name(_)) | None => None,
             };
             let params = params![partition.index(), after, limit];
             let ids = all(tx, list::partition, params, |row| Reader::new(row).id())?;
@@ -39,17 +40,29 @@ pub fn list(
             Ok(cut(found, page, place, Rows::Executions))
         }
         Query::Attempts(id) => {
-            let after = match &page.after {
-                Some(After::Attempt(index)) => Some(*index),
-                Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
-            };
             let (partition, uuid) = key(*id);
-            let params = params![partition, uuid, after, limit];
+            let params = params![partition, uuid, page.number(), limit];
             let found = all(tx, list::attempts, params, |row| read_attempt(row)?.read(*id))?;
-            Ok(cut(found, page, |attempt| After::Attempt(attempt.index), Rows::Attempts))
+            Ok(cut(found, page, |attempt| After::Number(attempt.index), Rows::Attempts))
+        }
+        Query::Steps(id) => {
+            let (partition, uuid) = key(*id);
+            let params = params![partition, uuid, page.number(), limit];
+            let found = all(tx, list::steps, params, |row| read_step(*id, row))?;
+            Ok(cut(found, page, |record| After::Number(record.step.number), Rows::Steps))
+        }
+        Query::Depths => {
+            let bound = i64::try_from(DEPTH_MAX).unwrap_or(i64::MAX) + 1;
+            let counted = all(tx, list::depths, (bound,), |row| {
+                let mut r = Reader::new(row);
+                let lane = parse("lane_id", &r.take::<String>("lane_id")?)?;
+                let waiting = number("waiting", r.take("waiting")?)?;
+                Ok((lane, waiting, r.take::<Option<i64>>("first_ms")?.map(Millis)))
+            })?;
+            Ok(Listing { rows: Rows::Depths(Depth::of_lanes(counted)), next: None })
         }
         Query::Lanes => {
-            let params = params![name_after(page), limit];
+            let params = params![page.name(), limit];
             let lanes = all(tx, list::lanes, params, |row| {
                 parse("lane_id", &Reader::new(row).take::<String>("lane_id")?)
             })?;
@@ -57,7 +70,7 @@ pub fn list(
             Ok(cut(lanes, page, place, Rows::Lanes))
         }
         Query::Consumers => {
-            let params = params![name_after(page), limit];
+            let params = params![page.name(), limit];
             let names = all(tx, list::consumers, params, |row| {
                 parse("name", &Reader::new(row).take::<String>("name")?)
             })?;
@@ -85,13 +98,6 @@ fn cut<T>(
     Listing { rows: wrap(rows), next }
 }
 
-fn name_after(page: &Page) -> Option<&str> {
-    match &page.after {
-        Some(After::Name(name)) => Some(name),
-        Some(After::Created(..) | After::Id(_) | After::Attempt(_)) | None => None,
-    }
-}
-
 fn executions(
     tx: &Transaction<'_>,
     search: &Search,
@@ -107,7 +113,7 @@ fn executions(
             let (partition, uuid) = key(*id);
             latest.min((at.0, partition, uuid))
         }
-        Some(After::Id(_) | After::Attempt(_) | After::Name(_)) | None => latest,
+        Some(After::Id(_) | After::Number(_) | After::Name(_)) | None => latest,
     };
     let params = params![
         search.lane.as_ref().map(|lane| lane.as_str()),

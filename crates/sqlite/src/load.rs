@@ -10,7 +10,7 @@ use rusqlite::{Params, Row, Transaction};
 
 use crate::codec::{self, Reader};
 use crate::connection::store_error;
-use crate::statements::{consumer, event, execution, idempotency, payload};
+use crate::statements::{consumer, event, execution, idempotency, payload, step};
 
 /// Adds the rows named by `keys` to `have`.
 pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result<(), StoreError> {
@@ -29,6 +29,12 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 let unseen =
                     one(tx, event::unseen, codec::key(*id), |row| row.get(0).map_err(store_error))?;
                 have.unseen.insert(*id, unseen.unwrap_or(false));
+            }
+            Key::Step(id, number) => {
+                let (partition, uuid) = codec::key(*id);
+                let params = (partition, uuid, number);
+                let row = one(tx, step::load, params, |row| codec::read_step(*id, row))?;
+                have.steps.insert((*id, *number), row);
             }
             Key::Consumer(name) => {
                 let row = one(tx, consumer::load, (name.as_str(),), read_consumer)?;

@@ -26,11 +26,12 @@ statements! {
     execution { load put remove }
     idempotency { due load next put remove }
     lease { by_claim due insert next refile remove renew }
-    list { attempts consumers counts executions lane lanes partition tagged }
+    list { attempts consumers counts depths executions lane lanes partition steps tagged }
     payload { insert load remove }
     queue { insert of_lane }
     ready { head insert promote remove }
     schema { exists version }
+    step { insert load remove }
     tag { insert remove }
     timer { due insert next promoted remove retention }
 }
@@ -62,7 +63,7 @@ mod tests {
         // Tags are few: what carries one is found first and then put in order.
         let sorts = ["list/tagged"];
         // These look at everything, and are asked for by a person.
-        let scans = ["list/counts", "schema/exists", "schema/version", "event/tail"];
+        let scans = ["list/counts", "list/depths", "schema/exists", "schema/version", "event/tail"];
         // Consumers are few; they have no index by number.
         let few = ["SCAN ff_consumer", "SCAN CONSTANT ROW"];
         for (path, sql) in ALL.iter().filter(|(path, _)| !scans.contains(path)) {

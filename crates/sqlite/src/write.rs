@@ -6,6 +6,7 @@ use ff_core::fold::{Consumer, KeyRow, LeaseRow, Write, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Queue, Ready, TagRow, Timer};
 use ff_core::row::{AttemptRow, EventRow, ExecutionRow};
+use ff_core::step::StepRecord;
 use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
 use rusqlite::{Params, Transaction, params};
 
@@ -13,7 +14,8 @@ use crate::codec::{execution_params, key};
 use crate::connection::store_error;
 use crate::load::blob_key;
 use crate::statements::{
-    attempt, consumer, event, execution, idempotency, lease, payload, queue, ready, tag, timer,
+    attempt, consumer, event, execution, idempotency, lease, payload, queue, ready, step, tag,
+    timer,
 };
 
 /// Writes everything, in the order that [`WriteSet`] fixes.
@@ -57,6 +59,8 @@ pub fn write(tx: &Transaction<'_>, set: &WriteSet) -> Result<(), StoreError> {
         let params = params![partition, uuid, kind, index, encoding, &blob.bytes[..]];
         run(tx, payload::insert, params)?;
     }
+    set.cleared.iter().try_for_each(|id| run(tx, step::remove, key(*id)))?;
+    set.steps.iter().try_for_each(|record| put_step(tx, record))?;
     for row in &set.queues {
         register(tx, row)?;
     }
@@ -83,10 +87,30 @@ fn run(tx: &Transaction<'_>, sql: &str, params: impl Params) -> Result<(), Store
 }
 
 fn remove(tx: &Transaction<'_>, id: ExecutionId) -> Result<(), StoreError> {
-    for sql in [execution::remove, payload::remove, attempt::remove, event::remove] {
+    for sql in [execution::remove, payload::remove, step::remove, attempt::remove, event::remove] {
         run(tx, sql, key(id))?;
     }
     Ok(())
+}
+
+fn put_step(tx: &Transaction<'_>, record: &StepRecord) -> Result<(), StoreError> {
+    let (partition, uuid) = key(record.execution);
+    let step = &record.step;
+    let ran_ms = i64::try_from(step.ran_ms).unwrap_or(i64::MAX);
+    let encoding = step.encoding.as_ref().map(ToString::to_string);
+    let params = params![
+        partition,
+        uuid,
+        step.number,
+        record.attempt_index,
+        step.kind.as_str(),
+        step.name.as_str(),
+        ran_ms,
+        record.at.0,
+        encoding,
+        &step.bytes[..]
+    ];
+    run(tx, step::insert, params)
 }
 
 fn put_execution(tx: &Transaction<'_>, write: &Write<Execution>) -> Result<(), StoreError> {

@@ -8,8 +8,10 @@ use ff_core::execution::{AttemptRecord, Execution};
 use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, LeaseRow, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
-use ff_core::query::{After, Listing, Page, Query, Rows};
+use ff_core::limits::DEPTH_MAX;
+use ff_core::query::{After, Depth, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
+use ff_core::step::StepRecord;
 use ff_core::text::{ConsumerName, IdempotencyKey, LaneId, Namespace};
 use ff_core::time::Millis;
 
@@ -24,6 +26,8 @@ pub struct Tables {
     pub consumers: BTreeMap<ConsumerName, Consumer>,
     /// Attempts that are over.
     pub attempts: BTreeMap<(ExecutionId, u32), AttemptRecord>,
+    /// Steps.
+    pub steps: BTreeMap<(ExecutionId, u32), StepRecord>,
     /// Payloads and results.
     pub blobs: BTreeMap<BlobRef, Blob>,
     /// Known queues.
@@ -55,6 +59,10 @@ impl Tables {
                 Key::Unseen(id) => {
                     have.unseen.insert(*id, self.last_event(*id) > self.seen_by_all());
                 }
+                Key::Step(id, number) => {
+                    let at = (*id, *number);
+                    have.steps.insert(at, self.steps.get(&at).cloned());
+                }
                 Key::Consumer(name) => {
                     have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }
@@ -67,6 +75,7 @@ impl Tables {
             self.executions.remove(&id);
             self.attempts.retain(|(owner, _), _| *owner != id);
             self.blobs.retain(|at, _| at.execution() != id);
+            self.steps.retain(|(owner, _), _| *owner != id);
             self.events.retain(|_, event| event.execution != id);
         }
         for write in set.executions {
@@ -103,6 +112,11 @@ impl Tables {
         }
         self.attempts.extend(set.attempts.into_iter().map(|a| ((a.execution, a.index), a)));
         self.blobs.extend(set.blobs.into_iter().map(|blob| (blob.at, blob)));
+        self.steps.retain(|(owner, _), _| !set.cleared.contains(owner));
+        for record in set.steps {
+            let before = self.steps.insert((record.execution, record.step.number), record);
+            assert_eq!(before, None, "a step is recorded once");
+        }
         self.queues.extend(set.queues);
         self.ready.retain(|row| !set.ready.remove.contains(row));
         self.ready.extend(set.ready.insert);
@@ -181,6 +195,15 @@ impl Tables {
         if self.last_seq == 0 { Cursor::Start } else { Cursor::Seq(self.last_seq) }
     }
 
+    fn depths(&self) -> Vec<Depth> {
+        Depth::of_lanes(self.queues.iter().map(|queue| {
+            let mut own = self.ready.iter().filter(|ready| ready.queue == queue.id).peekable();
+            let first = own.peek().map(|ready| ready.turn);
+            let counted = own.take(usize::try_from(DEPTH_MAX).unwrap_or(usize::MAX) + 1).count();
+            (queue.lane.clone(), u64::try_from(counted).unwrap_or(u64::MAX), first)
+        }))
+    }
+
     pub(super) fn paged(&self, query: &Query, page: &Page, now: Millis) -> Listing {
         let after = |place: &After| page.after.as_ref().is_none_or(|from| place > from);
         match query {
@@ -201,9 +224,16 @@ impl Tables {
             }
             Query::Attempts(id) => {
                 let own = self.attempts.iter().filter(|((owner, _), _)| owner == id);
-                let rows = own.map(|((_, index), a)| (After::Attempt(*index), a.clone()));
+                let rows = own.map(|((_, index), a)| (After::Number(*index), a.clone()));
                 cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Attempts)
             }
+            Query::Steps(id) => {
+                let own = self.steps.iter().filter(|((owner, _), _)| owner == id);
+                let rows =
+                    own.map(|((_, number), record)| (After::Number(*number), record.clone()));
+                cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Steps)
+            }
+            Query::Depths => Listing { rows: Rows::Depths(self.depths()), next: None },
             Query::Lanes => {
                 let lanes: BTreeSet<LaneId> =
                     self.queues.iter().map(|queue| queue.lane.clone()).collect();

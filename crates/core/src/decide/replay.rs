@@ -2,13 +2,14 @@
 //!
 //! Retries and reclaims start from zero; a deadline that was relative starts again and an
 //! absolute one is dropped once passed; the result is gone until the new attempt succeeds;
-//! history stays. Sent twice before the next claim: the same answer.
+//! history stays. One that had succeeded takes all its steps again; any other goes on after the
+//! last one that it recorded. Sent twice before the next claim: the same answer.
 
 use super::{OnExecution, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
-use crate::execution::{Counts, Execution, Next, Runnable, State};
+use crate::execution::{Counts, Ending, Execution, Next, Runnable, State};
 use crate::fold::{Change, Cx, Effects};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
@@ -72,6 +73,7 @@ impl OnExecution for Replay {
         let effects = Effects {
             execution: Some(replayed),
             attempt: terminal.last_attempt(x.id),
+            cleared: matches!(terminal.ending, Ending::Success { .. }).then_some(x.id),
             events: vec![Event::new(x, at, event)],
             ..Effects::default()
         };

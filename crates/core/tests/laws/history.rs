@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::commands::{
-    cancel, complete, delay, drop_consumer, fail, give_up, hold, progress, release, renew, replay,
-    revoke, save_cursor, set_tags,
+    cancel, complete, delay, drop_consumer, fail, give_up, hold, journal, progress, release, renew,
+    replay, revoke, save_cursor, set_tags,
 };
 use crate::world::{World, create, id, tags, worker};
 
@@ -42,6 +42,7 @@ pub enum Deed {
     Claim,
     Renew,
     Progress,
+    Steps,
     Complete,
     Fail,
     Delay,
@@ -68,6 +69,7 @@ const DEEDS: &[(Deed, usize)] = &[
     (Deed::Create, 6),
     (Deed::Claim, 14),
     (Deed::Renew, 4),
+    (Deed::Steps, 4),
     (Deed::Progress, 4),
     (Deed::Complete, 4),
     (Deed::Fail, 6),
@@ -220,6 +222,7 @@ impl Ask {
             Deed::Claim => self.claim(lease_ttl_ms).into(),
             Deed::Renew => Renew { lease_ttl_ms, ..renew(id, fence) }.into(),
             Deed::Progress => progress(id, fence, u8::try_from(n % 101).unwrap()).into(),
+            Deed::Steps => journal(id, fence, u32::try_from(n % 3).unwrap()).into(),
             Deed::Complete => complete(id, fence).into(),
             Deed::Fail => fail(id, fence, class(n)).into(),
             Deed::Delay => delay(id, fence, soon).into(),

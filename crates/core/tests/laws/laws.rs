@@ -228,6 +228,7 @@ pub fn same_rows(a: &World, b: &World) -> bool {
     present(&a.executions) == present(&b.executions)
         && present(&a.keys) == present(&b.keys)
         && present(&a.consumers) == present(&b.consumers)
+        && present(&a.steps) == present(&b.steps)
 }
 
 /// The fence that a command presents, for which execution.
@@ -235,6 +236,7 @@ fn presented(command: &Command) -> Option<(ExecutionId, Fence)> {
     match command {
         Command::Renew(c) => Some((c.id, c.fence)),
         Command::ReportProgress(c) => Some((c.id, c.fence)),
+        Command::RecordSteps(c) => Some((c.id, c.fence)),
         Command::Complete(c) => Some((c.id, c.fence)),
         Command::Fail(c) => Some((c.id, c.fence)),
         Command::Delay(c) => Some((c.id, c.fence)),

@@ -16,11 +16,13 @@ use ff_core::decide::release::Release;
 use ff_core::decide::renew::Renew;
 use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::event::Cursor;
 use ff_core::execution::Fence;
 use ff_core::policy::FailureClass;
-use ff_core::text::{Category, ConsumerName};
+use ff_core::step::{Step, StepKind};
+use ff_core::text::{Category, ConsumerName, StepName};
 use ff_core::time::Millis;
 
 use crate::world::{LEASE_TTL_MS, tags};
@@ -31,6 +33,19 @@ pub fn renew(id: ExecutionId, fence: Fence) -> Renew {
 
 pub fn progress(id: ExecutionId, fence: Fence, percent: u8) -> ReportProgress {
     ReportProgress { id, fence, percent: Some(percent), message: Some("under way".to_owned()) }
+}
+
+/// Two steps of a journal, from `first` on.
+pub fn journal(id: ExecutionId, fence: Fence, first: u32) -> RecordSteps {
+    let step = |number| Step {
+        number,
+        kind: StepKind::Run,
+        name: StepName::new(format!("step {number}")).unwrap(),
+        ran_ms: 5,
+        encoding: None,
+        bytes: Bytes::from_static(b"done"),
+    };
+    RecordSteps { id, fence, steps: vec![step(first), step(first + 1)] }
 }
 
 pub fn complete(id: ExecutionId, fence: Fence) -> Complete {

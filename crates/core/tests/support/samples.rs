@@ -17,8 +17,8 @@ use ff_core::policy::{FailureClass, Policy};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    cancel, complete, delay, drop_consumer, fail, give_up, hold, progress, release, renew, replay,
-    revoke, save_cursor, set_tags,
+    cancel, complete, delay, drop_consumer, fail, give_up, hold, journal, progress, release, renew,
+    replay, revoke, save_cursor, set_tags,
 };
 use crate::world::{DAWN, LEASE_TTL_MS, Life, create, key};
 
@@ -273,6 +273,7 @@ pub fn cases(life: &Life) -> Vec<Case> {
         case("", life.clone().next_claim().into()),
         case("", renew(id, fence).into()),
         case("", progress(id, fence, 50).into()),
+        case("", journal(id, fence, 0).into()),
         case("", complete(id, fence).into()),
         case("", fail(id, fence, soft).into()),
         case("fail_execution for good", fail(id, fence, hard).into()),

@@ -71,6 +71,7 @@ impl World {
                     }
                     Key::Consumer(name) => drop(self.rows.consumers.insert(name, None)),
                     Key::Unseen(id) => drop(self.rows.unseen.insert(id, false)),
+                    Key::Step(id, number) => drop(self.rows.steps.insert((id, number), None)),
                 }
             }
             assert_eq!(needs(command, &self.rows), [], "one round of loading is enough");

@@ -33,7 +33,7 @@ impl Held {
     }
 
     /// The rows that a batch needs, as far as they can be guessed: executions remembered, and
-    /// nothing where a creation expects nothing.
+    /// nothing where a creation or a step expects nothing.
     pub fn recall(&self, batch: &[Command]) -> Option<(WorkingSet, Places)> {
         let held = self.lock();
         let (mut have, mut places) = (WorkingSet::default(), Places::default());
@@ -54,6 +54,8 @@ impl Held {
                     Key::Idempotency(namespace, key) if creates => {
                         have.keys.insert((namespace, key), None);
                     }
+                    // Nothing is recorded twice but by who has lost its answer.
+                    Key::Step(id, number) => drop(have.steps.insert((id, number), None)),
                     Key::Idempotency(..) | Key::Consumer(_) | Key::Unseen(_) => return None,
                 }
             }

@@ -14,11 +14,12 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "ff_execution_row",
     "ff_new_execution_row",
     "ff_lease_row",
     "ff_payload_row",
+    "ff_step_row",
     "ff_ready_row",
     "ff_timer_row",
     "ff_event_row",

@@ -28,6 +28,7 @@ use ff_core::decide::release::Release;
 use ff_core::decide::renew::Renew;
 use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
 use ff_core::event::Cursor;
@@ -92,7 +93,9 @@ async fn prepared(world: &World, name: &str) -> Command {
         "expire_lease" | "time_out_attempt" | "expire_execution" | "trim_execution"
         | "forget_key" => duty(world, name).await,
         "renew_lease" | "report_progress" | "complete_execution" | "fail_execution"
-        | "delay_execution" | "release_execution" | "revoke_lease" => held(world, name).await,
+        | "delay_execution" | "release_execution" | "revoke_lease" | "record_steps" => {
+            held(world, name).await
+        }
         _ => waiting(world, name).await,
     }
 }
@@ -114,6 +117,10 @@ async fn held(world: &World, name: &str) -> Command {
         "renew_lease" => Renew { id, fence, lease_ttl_ms: TTL_MS }.into(),
         "report_progress" => {
             ReportProgress { id, fence, percent: Some(50), message: Some("half".to_owned()) }.into()
+        }
+        "record_steps" => {
+            let steps = vec![ff_conformance::cases::steps::step(0, "pay")];
+            RecordSteps { id, fence, steps }.into()
         }
         "complete_execution" => {
             let result = Some(bytes::Bytes::from_static(b"out"));

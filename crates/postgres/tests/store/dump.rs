@@ -8,7 +8,8 @@ use ff_core::event::{Cursor, Horizon, Window};
 use ff_core::execution::Fingerprint;
 use ff_core::fold::{Blob, BlobRef, Consumer, KeyRow};
 use ff_core::index::{Queue, QueueId, Ready, TagRow, Timer};
-use ff_core::row::{AttemptRow, EventRow, ExecutionRow, LeaseColumns, execution_id};
+use ff_core::row::{AttemptRow, EventRow, ExecutionRow, LeaseColumns, StepRow, execution_id};
+use ff_core::step::StepRecord;
 use ff_core::time::Millis;
 use ff_core::{ExecutionId, State};
 use tokio_postgres::types::FromSqlOwned;
@@ -52,6 +53,9 @@ async fn read(db: &Client) -> Tables {
         rows(db, "select * from ff_attempt", |r| read_attempt(r).read(id(r)).unwrap()).await
     {
         tables.attempts.insert((attempt.execution, attempt.index), attempt);
+    }
+    for record in rows(db, "select * from ff_step", read_step).await {
+        tables.steps.insert((record.execution, record.step.number), record);
     }
     for blob in rows(db, "select * from ff_payload", read_blob).await {
         tables.blobs.insert(blob.at, blob);
@@ -201,6 +205,20 @@ fn read_attempt(r: &Row) -> AttemptRow {
         failure_reason: get(r, "failure_reason"),
         failure_category: get(r, "failure_category"),
     }
+}
+
+fn read_step(r: &Row) -> StepRecord {
+    let columns = StepRow {
+        number: int(r, "number"),
+        attempt_index: int(r, "attempt_index"),
+        kind: get(r, "kind"),
+        name: get(r, "name"),
+        ran_ms: get(r, "ran_ms"),
+        at_ms: get(r, "at_ms"),
+        encoding: get(r, "encoding"),
+        bytes: Bytes::from(get::<Vec<u8>>(r, "bytes")),
+    };
+    columns.read(id(r)).unwrap()
 }
 
 fn read_blob(r: &Row) -> Blob {

@@ -40,6 +40,7 @@ const HOT: &[(&str, By)] = &[
     ("idempotency/remove", By::Writers),
     ("lease/by_claim", By::Writers),
     ("lease/due", By::Readers),
+    ("lease/hold", By::Writers),
     ("lease/insert", By::Writers),
     ("lease/lock", By::Writers),
     ("lease/refile", By::Writers),
@@ -48,12 +49,16 @@ const HOT: &[(&str, By)] = &[
     ("list/attempts", By::Readers),
     ("list/executions", By::Readers),
     ("list/lane", By::Readers),
+    ("list/depths", By::Readers),
     ("list/partition", By::Readers),
+    ("list/steps", By::Readers),
     ("list/tagged", By::Readers),
     ("payload/load", By::Both),
     ("ready/head", By::Writers),
     ("ready/promote", By::Writers),
     ("ready/remove", By::Writers),
+    ("step/load", By::Writers),
+    ("step/remove", By::Writers),
     ("tag/remove", By::Writers),
     ("timer/due", By::Readers),
     ("timer/next", By::Writers),
@@ -62,12 +67,14 @@ const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-const BY_KEYS: [&str; 12] = [
+const BY_KEYS: [&str; 14] = [
     "execution/lock",
     "execution/put",
     "execution/remove",
     "hot/claim",
     "hot/finish",
+    "hot/step",
+    "lease/hold",
     "lease/lock",
     "lease/refile",
     "lease/remove",
@@ -303,6 +310,11 @@ const FILL: &[(&str, &str, &str)] = &[
         "ff_payload",
         "execution_id, partition_key, attempt_index, kind, bytes",
         "id, p, 0, 'input', ''",
+    ),
+    (
+        "ff_step",
+        "execution_id, partition_key, number, attempt_index, kind, name, ran_ms, at_ms, bytes",
+        "id, p, 0, 0, 'run', 'pay', 1, ms, ''",
     ),
     (
         "ff_attempt",

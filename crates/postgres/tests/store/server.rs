@@ -45,10 +45,11 @@ pub fn execute(sql: String) {
 /// Schemas that were used and can be emptied.
 static USED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "ff_exec_core",
     "ff_lease",
     "ff_payload",
+    "ff_step",
     "ff_attempt",
     "ff_queue",
     "ff_ready",

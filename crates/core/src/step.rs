@@ -1,0 +1,54 @@
+//! Steps: what an execution has done so far, kept so that it is not done again.
+//!
+//! The journal of an execution is a numbered list that only grows. Whoever runs the execution next
+//! reads it once and goes on after its end. A replay of an execution that succeeded begins a new
+//! one; a replay of one that did not goes on with it.
+
+use bytes::Bytes;
+
+use crate::ids::ExecutionId;
+use crate::state::words;
+use crate::text::{Encoding, StepName};
+use crate::time::Millis;
+
+words! {
+    /// What a step is.
+    StepKind { Run = "run", Sleep = "sleep", Now = "now", Random = "random" }
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its place in the journal, from zero.
+    pub number: u32,
+    /// What it is.
+    pub kind: StepKind,
+    /// What its author calls it.
+    pub name: StepName,
+    /// How long it took, by the worker's clock.
+    pub ran_ms: u64,
+    /// How its result is encoded.
+    pub encoding: Option<Encoding>,
+    /// Its result.
+    pub bytes: Bytes,
+}
+
+impl Step {
+    /// Whether `other` is the same step with the same result. How long it took does not matter.
+    pub fn is_again(&self, other: &Self) -> bool {
+        Self { ran_ms: self.ran_ms, ..other.clone() } == *self
+    }
+}
+
+/// A step as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRecord {
+    /// Of which execution.
+    pub execution: ExecutionId,
+    /// The step.
+    pub step: Step,
+    /// The attempt that took it.
+    pub attempt_index: u32,
+    /// When it was recorded.
+    pub at: Millis,
+}

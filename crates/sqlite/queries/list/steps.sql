@@ -1,0 +1,5 @@
+-- Steps of an execution, by number, after one (?3).
+select number, attempt_index, kind, name, ran_ms, at_ms, encoding, bytes from ff_step
+where partition_key = ?1 and execution_id = ?2 and number > coalesce(?3, -1)
+order by number
+limit ?4
