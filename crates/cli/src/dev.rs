@@ -22,8 +22,8 @@ use ff_engine::Engine;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::process::{Child, Command};
 
-use crate::database::{Database, VARIABLE};
 use crate::worker::WorkerLoop;
+use flowfabric::{Database, VARIABLE};
 use samples::Sample;
 
 /// Run a show of real work.

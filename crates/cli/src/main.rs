@@ -1,6 +1,5 @@
 //! `ff`: FlowFabric on the command line.
 
-mod database;
 mod dev;
 mod migrate;
 mod worker;

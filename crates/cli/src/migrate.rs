@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use crate::database::{Database, VARIABLE};
+use flowfabric::{Database, VARIABLE};
 
 /// Bring a schema up to date.
 #[derive(Args)]

@@ -12,13 +12,13 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::execution::Worker;
 use ff_core::policy::FailureClass;
 use ff_core::text::{Category, LaneId, WorkerId, WorkerInstanceId};
-use ff_core::{Backend, ClaimAsk, Claimed, ExecutionId, Fence, StoreError, WorkFilter};
+use ff_core::{Backend, ClaimAsk, Claimed, ExecutionId, Fence, WorkFilter};
 use ff_engine::{Engine, Error};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::database::{Database, VARIABLE};
+use flowfabric::{Database, VARIABLE};
 
 /// Work off sample executions until killed.
 #[derive(Args)]
@@ -182,18 +182,13 @@ async fn patiently(database: &Database) -> anyhow::Result<Arc<dyn Backend>> {
     let mut pauses = Pauses::default();
     loop {
         match database.open().await {
-            Err(error) if begun.elapsed() < OPEN_MAX && may_pass(&error) => {
-                tracing::warn!("trying again: {error:#}");
+            Err(error) if begun.elapsed() < OPEN_MAX && error.retryable() => {
+                tracing::warn!(%error, "trying again");
                 pauses.next().await;
             }
-            done => return done,
+            done => return Ok(done?),
         }
     }
-}
-
-/// Whether the same call may succeed later.
-fn may_pass(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<StoreError>().is_some_and(|error| error.code().retryable())
 }
 
 /// Makes a call again while trying again may help.

@@ -103,7 +103,8 @@ pub async fn a_step_sent_again_is_recorded_once(w: Arc<World>) {
 pub async fn a_number_recorded_under_another_name_is_refused(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     w.run(record(id, fence, &[(0, "quote")])).await.expect("it is held");
-    let refused = w.run(record(id, fence, &[(0, "pay"), (1, "ship")])).await.unwrap_err();
+    let refused =
+        w.run(record(id, fence, &[(0, "pay"), (1, "ship")])).await.expect_err("it is refused");
     assert_eq!(refused.code, Code::StepConflict);
     for said in ["step 0", "run \"quote\"", "run \"pay\""] {
         assert!(refused.message.contains(said), "{}", refused.message);
@@ -211,7 +212,7 @@ pub async fn steps_and_what_follows_them_go_together(w: Arc<World>) {
     ];
     let outcomes = w.batch(batch).await;
     assert!(outcomes[..4].iter().all(Result::is_ok), "{outcomes:?}");
-    assert_eq!(outcomes[4].as_ref().unwrap_err().code, Code::ExecutionNotActive);
+    assert_eq!(outcomes[4].as_ref().expect_err("it is refused").code, Code::ExecutionNotActive);
     assert_eq!(
         (names(&w, id).await, names(&w, other).await),
         (vec!["nap".into()], vec!["pay".into()])
@@ -257,7 +258,8 @@ pub async fn a_renewal_does_not_disturb_recording(w: Arc<World>) {
 pub async fn a_full_journal_is_refused(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     w.run(record(id, fence, &[(STEPS_MAX - 1, "last")])).await.expect("it is the last one");
-    let refused = w.run(record(id, fence, &[(STEPS_MAX, "more")])).await.unwrap_err();
+    let refused =
+        w.run(record(id, fence, &[(STEPS_MAX, "more")])).await.expect_err("it is refused");
     assert_eq!(refused.code, Code::JournalFull);
     assert!(refused.message.contains("more"), "{}", refused.message);
 }

@@ -9,10 +9,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
 use ff_backend_postgres::Postgres;
 use ff_backend_sqlite::Sqlite;
-use ff_core::Backend;
+use ff_core::{Backend, Code, Rejection};
+use ff_sdk::Error;
 
 /// The environment variable that names the database, for those who must not show its password
 /// among their arguments.
@@ -41,17 +41,17 @@ pub struct Standing {
 
 impl Database {
     /// Reads `sqlite:<path>` or `postgres://…`.
-    pub fn parse(url: &str) -> anyhow::Result<Self> {
+    pub fn parse(url: &str) -> Result<Self, Error> {
         let file = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
         let server = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
         let place = match file.filter(|path| !path.is_empty() && !path.starts_with(':')) {
             Some(path) => Place::File(path.into()),
             None if server => Place::Server,
-            None => bail!(
-                "cannot open {:?}: use sqlite:<path>, for example sqlite:fabric.db, or \
-                 postgres://user:password@host:port/database?schema=name",
-                masked(url)
-            ),
+            None => {
+                let why = "names no database: use sqlite:<path>, for example sqlite:fabric.db, or \
+                    postgres://user:password@host:port/database?schema=name";
+                return Err(Rejection::invalid(Code::InvalidInput, "url", masked(url), why).into());
+            }
         };
         Ok(Self { url: url.to_owned(), place })
     }
@@ -62,7 +62,7 @@ impl Database {
     }
 
     /// Opens it; migrations are applied.
-    pub async fn open(&self) -> anyhow::Result<Arc<dyn Backend>> {
+    pub async fn open(&self) -> Result<Arc<dyn Backend>, Error> {
         let opened: Result<Arc<dyn Backend>, _> = match &self.place {
             Place::File(path) => {
                 let options = ff_backend_sqlite::Options::new(path);
@@ -73,11 +73,11 @@ impl Database {
                 Box::pin(Postgres::open(options)).await.map(|store| Arc::new(store) as _)
             }
         };
-        opened.with_context(|| format!("cannot open {self}"))
+        opened.map_err(|error| Error::from(error).while_doing(format!("open {self}")))
     }
 
     /// Where its schema stands. Changes nothing.
-    pub async fn standing(&self) -> anyhow::Result<Standing> {
+    pub async fn standing(&self) -> Result<Standing, Error> {
         let stands = match &self.place {
             Place::File(path) => Sqlite::standing(path)
                 .map(|found| Standing { version: found.version, missing: found.missing }),
@@ -85,16 +85,18 @@ impl Database {
                 .await
                 .map(|found| Standing { version: found.version, missing: found.missing }),
         };
-        stands.with_context(|| format!("cannot look at the schema of {self}"))
+        stands.map_err(|error| {
+            Error::from(error).while_doing(format!("look at the schema of {self}"))
+        })
     }
 
     /// Brings its schema up to date.
-    pub async fn migrate(&self) -> anyhow::Result<()> {
+    pub async fn migrate(&self) -> Result<(), Error> {
         let migrated = match &self.place {
             Place::File(path) => Sqlite::migrate(path),
             Place::Server => Box::pin(Postgres::migrate(&self.url)).await,
         };
-        migrated.with_context(|| format!("cannot migrate {self}"))
+        migrated.map_err(|error| Error::from(error).while_doing(format!("migrate {self}")))
     }
 }
 

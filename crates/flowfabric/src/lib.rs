@@ -1,0 +1,96 @@
+//! Durable execution on the database you already have.
+//!
+//! ```no_run
+//! use flowfabric::prelude::*;
+//!
+//! async fn greet(ctx: Context, name: String) -> Result<String> {
+//!     let greeting = ctx.step("look up", || look_up(&name)).await?; // runs once, is remembered
+//!     Ok(format!("{greeting}, {name}!"))
+//! }
+//!
+//! async fn look_up(_name: &str) -> Result<String> {
+//!     Ok("hello".to_owned())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let fabric = FlowFabric::open("sqlite:fabric.db").await?; // or postgres://…
+//!     fabric.create("greet", "Ada").await?;
+//!     Ok(fabric.worker("default").handle("greet", greet).run().await?)
+//! }
+//! ```
+
+mod database;
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+
+use ff_core::WorkFilter;
+use ff_engine::{Duties, Engine};
+
+pub use database::{Database, Standing, VARIABLE};
+pub use ff_core::execution::Failure;
+pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
+pub use ff_core::state::PublicState;
+pub use ff_core::{Code, ExecutionId};
+pub use ff_sdk::{
+    BoxError, Client, Context, Creation, Error, Handle, Handler, Result, Running, StepInfo, Worker,
+};
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::{Context, Error, FlowFabric, Handle, PublicState, Result};
+}
+
+/// The engine: in this process on a database, or behind a server.
+///
+/// Everything that [`Client`] does, it does. On a database it also does the duties that keep work
+/// moving (timeouts, lost leases, retention) for as long as it lives; any number of processes may.
+#[derive(Clone)]
+pub struct FlowFabric {
+    client: Client,
+    embedded: Arc<Embedded>,
+}
+
+/// An engine of this process, with its duties.
+struct Embedded {
+    engine: Engine,
+    duties: Mutex<Option<Duties>>,
+}
+
+impl FlowFabric {
+    /// Opens `sqlite:<path>` or `postgres://…`. A new database is made ready, an old one brought up
+    /// to date.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        let engine = Engine::new(Database::parse(url)?.open().await?);
+        Ok(Self::on(engine))
+    }
+
+    /// On an engine that was opened otherwise.
+    pub fn on(engine: Engine) -> Self {
+        let duties = Mutex::new(Some(engine.start_duties(&WorkFilter::default())));
+        let client = Client::new(Arc::new(engine.clone()));
+        Self { client, embedded: Arc::new(Embedded { engine, duties }) }
+    }
+
+    /// The engine itself.
+    pub fn engine(&self) -> &Engine {
+        &self.embedded.engine
+    }
+
+    /// Ends the duties of this process, letting those under way finish.
+    pub async fn close(self) {
+        let duties = self.embedded.duties.lock().expect("no holder of this lock panics").take();
+        if let Some(duties) = duties {
+            duties.stop().await;
+        }
+    }
+}
+
+impl Deref for FlowFabric {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}

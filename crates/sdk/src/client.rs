@@ -1,0 +1,138 @@
+//! Creating executions, and asking what became of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::decide::create::Created;
+use ff_core::state::PublicState;
+use ff_core::{Code, ExecutionId, Rejection};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+use crate::create::Creation;
+use crate::fabric::Fabric;
+use crate::worker::Worker;
+
+/// How long one look for an ending waits before the next.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// The engine, here or behind a server.
+#[derive(Clone)]
+pub struct Client {
+    fabric: Arc<dyn Fabric>,
+}
+
+impl Client {
+    /// Speaks to `fabric`.
+    pub fn new(fabric: Arc<dyn Fabric>) -> Self {
+        Self { fabric }
+    }
+
+    /// An execution of some kind with an input, to be created when it is awaited.
+    pub fn create(&self, kind: impl AsRef<str>, input: impl Serialize) -> Creation {
+        Creation::new(Arc::clone(&self.fabric), kind.as_ref(), &input)
+    }
+
+    /// Creates many together; each has its own answer, in order.
+    pub async fn create_many(
+        &self,
+        all: impl IntoIterator<Item = Creation>,
+    ) -> Result<Vec<Result<Handle, Error>>, Error> {
+        let all: Vec<_> = all.into_iter().map(Creation::into_create).collect();
+        let sound = all.iter().filter_map(|one| one.as_ref().ok().cloned()).collect();
+        let mut answers = self.fabric.create(sound).await?.into_iter();
+        let handle = |one: Result<_, Error>| -> Result<Handle, Error> {
+            one?;
+            let answer = answers.next().expect("an answer for each creation")?;
+            Ok(created(&self.fabric, &answer))
+        };
+        Ok(all.into_iter().map(handle).collect())
+    }
+
+    /// An execution by its id. Whether it exists shows when something is asked of it.
+    pub fn execution(&self, id: ExecutionId) -> Handle {
+        Handle { fabric: Arc::clone(&self.fabric), id, duplicate: false }
+    }
+
+    /// A worker on a lane.
+    pub fn worker(&self, lane: impl Into<String>) -> Worker {
+        Worker::new(Arc::clone(&self.fabric), lane.into())
+    }
+}
+
+/// One execution.
+#[derive(Clone)]
+pub struct Handle {
+    fabric: Arc<dyn Fabric>,
+    id: ExecutionId,
+    duplicate: bool,
+}
+
+pub(crate) fn created(fabric: &Arc<dyn Fabric>, answer: &Created) -> Handle {
+    let duplicate = matches!(answer, Created::Duplicate { .. });
+    Handle { fabric: Arc::clone(fabric), id: answer.execution_id(), duplicate }
+}
+
+impl Handle {
+    /// Its id.
+    pub fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    /// Whether it existed already when it was to be created.
+    pub fn is_duplicate(&self) -> bool {
+        self.duplicate
+    }
+
+    /// Waits until it has ended, however long that takes.
+    pub async fn ended(&self) -> Result<PublicState, Error> {
+        loop {
+            let state = self.fabric.wait(self.id, ROUND).await?;
+            if state.is_terminal() {
+                return Ok(state);
+            }
+        }
+    }
+
+    /// Waits until it has ended, up to `wait`; the state it is in then.
+    pub async fn wait(&self, wait: Duration) -> Result<PublicState, Error> {
+        self.fabric.wait(self.id, wait).await
+    }
+
+    /// Waits until it has ended, and reads its result. If it did not succeed, that is the error.
+    pub async fn result<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let state = self.ended().await?;
+        if state != PublicState::Completed {
+            let said = format!("{} is {state}", self.id);
+            return Err(Error::coded(
+                "execution_not_successful",
+                said,
+                "Look at its history.",
+                false,
+            ));
+        }
+        let data = self.fabric.result(self.id).await?;
+        let bytes = data.as_ref().map_or(&b"null"[..], |data| &data.bytes);
+        serde_json::from_slice(bytes).map_err(|error| {
+            let why = format!("of {} does not fit: {error}", self.id);
+            Rejection::invalid(Code::InvalidInput, "result", "", why).into()
+        })
+    }
+
+    /// Cancels it, whatever it is doing.
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), Error> {
+        self.fabric.cancel(self.id, reason.into()).await
+    }
+
+    /// Has it run again after it has ended.
+    pub async fn replay(&self, reason: impl Into<String>) -> Result<(), Error> {
+        self.fabric.replay(self.id, reason.into()).await
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handle({})", self.id)
+    }
+}

@@ -1,0 +1,241 @@
+//! What a handler is given besides its input: durable steps, sleeps, time and chance that are
+//! remembered, shared state, and the news that it should stop.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ff_core::decide::delay::Delay;
+use ff_core::decide::progress::ReportProgress;
+use ff_core::decide::steps::RecordSteps;
+use ff_core::execution::Failure;
+use ff_core::step::{Step, StepKind};
+use ff_core::text::StepName;
+use ff_core::{ExecutionId, Fence, Millis};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+use crate::fabric::{Fabric, Report, Work};
+use crate::journal::Journal;
+use crate::pauses::persistently;
+use crate::step::{StepCall, StepFn, token};
+
+/// State that handlers share, by type.
+pub type Shared = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
+
+/// Why a handler is not run any further.
+#[derive(Debug)]
+pub enum Interrupt {
+    /// It was given back, to go on later.
+    Paused,
+    /// Nothing it says will be heard any more, or must be.
+    Stopped(Error),
+}
+
+/// What a handler is given besides its input. Clones are the same context.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    fabric: Arc<dyn Fabric>,
+    work: Work,
+    journal: Journal,
+    shared: Arc<Shared>,
+    cancelled: CancellationToken,
+    interrupt: Mutex<Option<oneshot::Sender<Interrupt>>>,
+}
+
+impl Context {
+    /// For work that is held; also where to hear that its handler is not to be run any further.
+    pub(crate) fn new(
+        fabric: Arc<dyn Fabric>,
+        work: Work,
+        journal: Journal,
+        shared: Arc<Shared>,
+        cancelled: CancellationToken,
+    ) -> (Self, oneshot::Receiver<Interrupt>) {
+        let (sender, interrupted) = oneshot::channel();
+        let interrupt = Mutex::new(Some(sender));
+        let inner = Inner { fabric, work, journal, shared, cancelled, interrupt };
+        (Self(Arc::new(inner)), interrupted)
+    }
+
+    /// The execution.
+    pub fn execution_id(&self) -> ExecutionId {
+        self.0.work.id
+    }
+
+    /// Which attempt this is, from zero.
+    pub fn attempt_index(&self) -> u32 {
+        self.0.work.fence.attempt_index
+    }
+
+    /// What the attempt before this one failed with.
+    pub fn last_failure(&self) -> Option<&Failure> {
+        self.0.work.failure.as_ref()
+    }
+
+    /// The value of a tag.
+    pub fn tag(&self, key: &str) -> Option<&str> {
+        self.0.work.tags.get(key).map(String::as_str)
+    }
+
+    /// State that was given to the worker.
+    ///
+    /// # Panics
+    ///
+    /// If the worker was given nothing of this type: every execution would fail alike.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Arc<T> {
+        let found = self.0.shared.get(&TypeId::of::<T>()).map(Arc::clone);
+        let found = found.and_then(|state| state.downcast::<T>().ok());
+        found.unwrap_or_else(|| {
+            let name = std::any::type_name::<T>();
+            panic!("the worker has no state of type {name}; add it with Worker::state")
+        })
+    }
+
+    /// Fires when the execution was cancelled or taken away. What the handler writes from then on
+    /// is refused; it is dropped a little later.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.0.cancelled
+    }
+
+    /// Says how far the work is. The last word counts; it is not part of the journal.
+    pub async fn progress(&self, percent: u8, message: impl Into<String>) -> Result<(), Error> {
+        let (id, fence) = self.held();
+        let (percent, message) = (Some(percent), Some(message.into()));
+        let progress = ReportProgress { id, fence, percent, message };
+        self.0.fabric.report(Report::Progress(progress)).await
+    }
+
+    /// A step: runs once, and is remembered with its result. When the handler runs again, after a
+    /// crash, a retry or a sleep, the result is there and the step is not taken again.
+    ///
+    /// Steps are known by their order: a handler must take the same ones in the same order every
+    /// time. Await it for its result; say how it is retried before that.
+    pub fn step<T, M, F: StepFn<T, M>>(
+        &self,
+        name: impl Into<String>,
+        run: F,
+    ) -> StepCall<'_, T, M, F> {
+        StepCall::new(self, self.0.journal.number(), name.into(), run)
+    }
+
+    /// Gives the worker's slot back for so long. The handler runs again afterwards, from the top,
+    /// with everything it recorded.
+    pub async fn sleep(&self, length: Duration) {
+        let number = self.0.journal.number();
+        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        self.sleep_to(number, |now| now.plus(ms)).await;
+    }
+
+    /// Gives the worker's slot back until then.
+    pub async fn sleep_until(&self, then: SystemTime) {
+        let number = self.0.journal.number();
+        let until = millis(then);
+        self.sleep_to(number, |_| until).await;
+    }
+
+    async fn sleep_to(&self, number: u32, until: impl Fn(Millis) -> Millis) {
+        let name = name_of("sleep");
+        let now = self.or_stop(persistently(|| self.0.fabric.now()).await).await;
+        let recorded: Option<Millis> =
+            self.or_stop(self.0.journal.recall(number, StepKind::Sleep, &name)).await;
+        let (id, fence) = self.held();
+        let report = match recorded {
+            Some(until) if until <= now => return,
+            // Woken too early: by who took the execution over, perhaps.
+            Some(until) => Report::Delay(Delay { id, fence, delay_until: until }),
+            None => {
+                let until = until(now);
+                let step = self.0.journal.step((number, StepKind::Sleep, name), 0, &until);
+                let steps = self.0.journal.with(self.or_stop(step).await);
+                let steps = RecordSteps { id, fence, steps };
+                Report::Pause(steps, Delay { id, fence, delay_until: until })
+            }
+        };
+        self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+        self.interrupt::<()>(Interrupt::Paused).await;
+    }
+
+    /// The time, remembered: the same whenever the handler runs again.
+    pub async fn now(&self) -> SystemTime {
+        let ms = self.remembered(StepKind::Now, "now", || millis(SystemTime::now())).await;
+        UNIX_EPOCH + Duration::from_millis(u64::try_from(ms.0).unwrap_or(0))
+    }
+
+    /// A random number, remembered: the same whenever the handler runs again.
+    pub async fn random(&self) -> u64 {
+        self.remembered(StepKind::Random, "random", rand::random).await
+    }
+
+    /// A value that is found once. It is recorded together with the next step: until something
+    /// rests on it that is kept, it may as well be found again.
+    async fn remembered<T: Serialize + DeserializeOwned>(
+        &self,
+        kind: StepKind,
+        name: &str,
+        find: impl FnOnce() -> T,
+    ) -> T {
+        let (number, name) = (self.0.journal.number(), name_of(name));
+        if let Some(value) = self.or_stop(self.0.journal.recall(number, kind, &name)).await {
+            return value;
+        }
+        let value = find();
+        let step = self.0.journal.step((number, kind, name), 0, &value);
+        self.0.journal.keep(self.or_stop(step).await);
+        value
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    /// The token of a step: stable for as long as the execution lives.
+    pub(crate) fn token(&self, number: u32) -> uuid::Uuid {
+        token(self.0.work.id, number)
+    }
+
+    /// Records a step; does not come back if that is refused.
+    pub(crate) async fn record(&self, step: Step) {
+        let (id, fence) = self.held();
+        let report = Report::Steps(RecordSteps { id, fence, steps: self.0.journal.with(step) });
+        self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+    }
+
+    /// What was found; does not come back with an error, because a handler must not go on after it
+    /// whatever it does with errors.
+    pub(crate) async fn or_stop<T>(&self, found: Result<T, Error>) -> T {
+        match found {
+            Ok(found) => found,
+            Err(error) => self.interrupt(Interrupt::Stopped(error)).await,
+        }
+    }
+
+    /// Has the handler dropped where it stands.
+    async fn interrupt<T>(&self, why: Interrupt) -> T {
+        let sender = self.0.interrupt.lock().expect("no holder of this lock panics").take();
+        if let Some(sender) = sender {
+            // Whoever ran the handler is gone already.
+            drop(sender.send(why));
+        }
+        std::future::pending().await
+    }
+
+    fn held(&self) -> (ExecutionId, Fence) {
+        (self.0.work.id, self.0.work.fence)
+    }
+}
+
+fn name_of(name: &str) -> StepName {
+    StepName::new(name).expect("a valid name")
+}
+
+fn millis(time: SystemTime) -> Millis {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

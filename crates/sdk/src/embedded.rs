@@ -1,0 +1,85 @@
+//! The engine in this process.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::renew::Renew;
+use ff_core::limits::PAGE_MAX;
+use ff_core::state::PublicState;
+use ff_core::step::StepRecord;
+use ff_core::{ClaimAsk, ExecutionId, Millis};
+use ff_engine::Engine;
+
+use crate::Error;
+use crate::fabric::{Data, Fabric, Report, Work};
+
+#[async_trait]
+impl Fabric for Engine {
+    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
+        let answers = self.create_executions(creates).await?;
+        Ok(answers.into_iter().map(|one| one.map_err(Error::from)).collect())
+    }
+
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
+        let ask = ask.clone();
+        let claimed =
+            if again { self.claim(ask, wait).await } else { self.claim_new(ask, wait).await }?;
+        Ok(claimed.into_iter().map(Work::from).collect())
+    }
+
+    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
+        let renewed = self.renew_leases(leases).await?;
+        Ok(renewed.into_iter().map(|one| one.map(drop).map_err(Error::from)).collect())
+    }
+
+    async fn report(&self, report: Report) -> Result<(), Error> {
+        match report {
+            Report::Complete(complete) => self.execute(complete).await?,
+            Report::Fail(fail) => {
+                self.execute(fail).await?;
+            }
+            Report::Delay(delay) => {
+                self.execute(delay).await?;
+            }
+            Report::Release(release) => self.execute(release).await?,
+            Report::Progress(progress) => self.execute(progress).await?,
+            Report::Steps(steps) => self.execute(steps).await?,
+            Report::Pause(steps, delay) => {
+                self.pause(steps, delay).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error> {
+        let (mut journal, mut next) = self.list_steps(id, None, PAGE_MAX).await?;
+        while next.is_some() {
+            let (page, after) = self.list_steps(id, next, PAGE_MAX).await?;
+            journal.extend(page);
+            next = after;
+        }
+        Ok(journal)
+    }
+
+    async fn now(&self) -> Result<Millis, Error> {
+        Ok(self.server_time_ms().await?)
+    }
+
+    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error> {
+        Ok(self.await_execution(id, wait).await?)
+    }
+
+    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
+        let found = self.get_execution_result(id).await?;
+        Ok(found.map(|blob| Data { encoding: blob.encoding, bytes: blob.bytes }))
+    }
+
+    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        Ok(self.cancel_execution(id, reason).await?)
+    }
+
+    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        Ok(self.replay_execution(id, reason).await?)
+    }
+}

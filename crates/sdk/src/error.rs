@@ -1,0 +1,138 @@
+//! What can go wrong, for clients and in handlers.
+//!
+//! A handler may fail with any error. One that is an [`Error`] says by itself which category the
+//! failure is of and whether trying again can help; any other counts as transient.
+
+use std::fmt;
+
+use ff_core::policy::FailureClass;
+use ff_core::text::Category;
+use ff_core::{Code, Rejection, StoreError};
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A refusal, a failure of the machinery, or a failure that a handler reports.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    message: String,
+    /// The stable code, unless it is a handler's own failure.
+    code: Option<String>,
+    hint: Option<String>,
+    retryable: bool,
+    category: Option<Category>,
+    class: FailureClass,
+}
+
+impl Error {
+    /// A failure that may pass: another attempt follows if the policy allows one.
+    pub fn transient(message: impl fmt::Display) -> Self {
+        Self::failure(message.to_string(), FailureClass::Transient)
+    }
+
+    /// A failure that no further attempt can mend.
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::failure(message.to_string(), FailureClass::Permanent)
+    }
+
+    fn failure(message: String, class: FailureClass) -> Self {
+        let retryable = class.retryable();
+        let (code, hint, category) = (None, None, None);
+        Self(Box::new(Inner { message, code, hint, retryable, category, class }))
+    }
+
+    /// An answer with a stable code.
+    pub(crate) fn coded(code: &str, message: String, hint: &str, retryable: bool) -> Self {
+        let class = if retryable { FailureClass::Transient } else { FailureClass::Permanent };
+        let (code, hint) = (Some(code.to_owned()), Some(hint.to_owned()));
+        Self(Box::new(Inner { message, code, hint, retryable, category: None, class }))
+    }
+
+    /// In the vocabulary of the worker: retry policies select by it. A malformed one is refused.
+    pub fn with_category(self, category: impl Into<String>) -> Result<Self, Self> {
+        Ok(self.in_category(Category::new(category)?))
+    }
+
+    pub(crate) fn in_category(mut self, category: Category) -> Self {
+        self.0.category = Some(category);
+        self
+    }
+
+    /// With what was being done: `cannot <what>: …`.
+    #[must_use]
+    pub fn while_doing(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("cannot {what}: {}", self.0.message);
+        self
+    }
+
+    /// The stable code; nothing if it is a handler's own failure.
+    pub fn code(&self) -> Option<&str> {
+        self.0.code.as_deref()
+    }
+
+    /// Whether it has this code.
+    pub fn is(&self, code: Code) -> bool {
+        self.code() == Some(code.as_str())
+    }
+
+    /// What to do next.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn retryable(&self) -> bool {
+        self.0.retryable
+    }
+
+    pub(crate) fn category(&self) -> Option<&Category> {
+        self.0.category.as_ref()
+    }
+
+    pub(crate) fn class(&self) -> FailureClass {
+        self.0.class
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+/// As a person reads it, because `main` prints errors this way.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        self.code().map_or(Ok(()), |code| write!(f, " ({code})"))?;
+        self.hint().map_or(Ok(()), |hint| write!(f, "\n{hint}"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Rejection> for Error {
+    fn from(rejection: Rejection) -> Self {
+        let code = rejection.code;
+        Self::coded(code.as_str(), rejection.message, code.hint(), code.retryable())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        ff_engine::Error::from(error).into()
+    }
+}
+
+impl From<ff_engine::Error> for Error {
+    fn from(error: ff_engine::Error) -> Self {
+        match error {
+            ff_engine::Error::Rejected(rejection) => rejection.into(),
+            ff_engine::Error::Store(error) => {
+                let code = error.code();
+                Self::coded(code.as_str(), error.to_string(), code.hint(), code.retryable())
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What a worker and a client need of the engine, whether it is in this process or behind HTTP.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use ff_core::decide::claim::ClaimKind;
+use ff_core::decide::complete::Complete;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::delay::Delay;
+use ff_core::decide::fail::Fail;
+use ff_core::decide::progress::ReportProgress;
+use ff_core::decide::release::Release;
+use ff_core::decide::renew::Renew;
+use ff_core::decide::steps::RecordSteps;
+use ff_core::execution::Failure;
+use ff_core::state::PublicState;
+use ff_core::step::StepRecord;
+use ff_core::text::{Encoding, Kind, LaneId};
+use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, Millis};
+
+use crate::Error;
+
+/// Bytes and how they are encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// How.
+    pub encoding: Option<Encoding>,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Work that a claim handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Which execution.
+    pub id: ExecutionId,
+    /// From which lane.
+    pub lane: LaneId,
+    /// What kind of work.
+    pub kind: Kind,
+    /// What sort of claim.
+    pub claim: ClaimKind,
+    /// Proof of holding it.
+    pub fence: Fence,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// When it was created.
+    pub created_at: Millis,
+    /// What to work on.
+    pub input: Option<Data>,
+    /// What the attempt before failed with.
+    pub failure: Option<Failure>,
+    /// Whether there may be steps.
+    pub may_have_steps: bool,
+}
+
+impl From<Claimed> for Work {
+    fn from(claimed: Claimed) -> Self {
+        let leased = claimed.leased;
+        let x = *leased.execution;
+        let failure = match &x.state {
+            ff_core::State::Active(active) => active.attempt.after.clone(),
+            ff_core::State::Runnable(_) | ff_core::State::Terminal(_) => None,
+        };
+        Self {
+            id: x.id,
+            lane: x.spec.lane.clone(),
+            kind: x.spec.kind.clone(),
+            claim: leased.kind,
+            fence: leased.fence,
+            created_at: x.spec.created_at,
+            may_have_steps: x.was_held_before(),
+            tags: x.tags,
+            input: claimed.input.map(|blob| Data { encoding: blob.encoding, bytes: blob.bytes }),
+            failure,
+        }
+    }
+}
+
+/// What a worker says about work it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// It is done.
+    Complete(Complete),
+    /// It failed.
+    Fail(Fail),
+    /// It waits.
+    Delay(Delay),
+    /// It goes back as if it had never been claimed.
+    Release(Release),
+    /// How far it is.
+    Progress(ReportProgress),
+    /// What was done.
+    Steps(RecordSteps),
+    /// What was done, and then it waits: both or neither.
+    Pause(RecordSteps, Delay),
+}
+
+/// The engine, here or elsewhere.
+#[async_trait]
+pub trait Fabric: Send + Sync + 'static {
+    /// Creates executions; each has its own answer.
+    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error>;
+
+    /// Takes work; waits up to `wait` until there is some. `again` tells that the claim may have
+    /// been answered before.
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error>;
+
+    /// Extends leases; each has its own answer.
+    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error>;
+
+    /// Says something about work that is held.
+    async fn report(&self, report: Report) -> Result<(), Error>;
+
+    /// The journal of an execution.
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error>;
+
+    /// The store's time.
+    async fn now(&self) -> Result<Millis, Error>;
+
+    /// Waits until an execution has ended, up to `wait`; the state it is in then.
+    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error>;
+
+    /// The result of an execution that succeeded with one.
+    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error>;
+
+    /// Cancels an execution.
+    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+
+    /// Has a finished execution run again.
+    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+}

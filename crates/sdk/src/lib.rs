@@ -1,0 +1,33 @@
+//! Workers, durable steps and clients, the same on an embedded database and against a server.
+//!
+//! A [`Client`] creates executions and reads what became of them; a [`Worker`](worker::Worker) runs
+//! handlers for them. What must stay true:
+//!
+//! * a handler's effects on the store are fenced: whoever lost its lease can write nothing;
+//! * a step that is recorded is never run again, and a handler that takes other steps than the ones
+//!   recorded is stopped before it does;
+//! * work that was claimed and not finished is given back at once when a worker stops in order.
+
+mod client;
+mod context;
+mod create;
+mod embedded;
+mod error;
+mod fabric;
+mod handler;
+mod journal;
+mod pauses;
+mod step;
+pub mod worker;
+
+pub use client::{Client, Handle};
+pub use context::Context;
+pub use create::Creation;
+pub use error::{BoxError, Error};
+pub use fabric::{Fabric, Work};
+pub use handler::Handler;
+pub use step::{StepCall, StepFn, StepInfo};
+pub use worker::{Running, Worker};
+
+/// The result of a handler: anything may go wrong.
+pub type Result<T, E = BoxError> = std::result::Result<T, E>;

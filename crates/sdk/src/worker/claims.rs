@@ -1,0 +1,97 @@
+//! Claiming: for all handlers together, and a little ahead, so that a handler that ends finds the
+//! next piece of work at hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ff_core::ClaimAsk;
+use ff_core::limits::CLAIM_MAX;
+use uuid::Uuid;
+
+use super::Crew;
+use super::run::run;
+use crate::Error;
+use crate::fabric::Work;
+use crate::pauses::Pauses;
+
+/// How long one claim waits.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How long handlers take, on average.
+#[derive(Default)]
+pub struct Pace(AtomicU64);
+
+impl Pace {
+    /// A handler took so long.
+    pub fn took(&self, time: Duration) {
+        let new = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let old = self.0.load(Ordering::Relaxed);
+        let next = if old == 0 { new } else { old - old / 8 + new / 8 };
+        self.0.store(next.max(1), Ordering::Relaxed);
+    }
+
+    /// How much to hold beyond what can start at once: as much as starts within a quarter of a
+    /// lease, and not more than runs at the same time. Nothing while that is unknown.
+    fn ahead(&self, concurrency: usize, lease: Duration) -> usize {
+        let average = self.0.load(Ordering::Relaxed);
+        let quarter = u64::try_from(lease.as_micros() / 4).unwrap_or(u64::MAX);
+        let rounds = quarter.checked_div(average).unwrap_or(0);
+        if rounds == 0 { 0 } else { concurrency }
+    }
+}
+
+/// Claims and starts work until told to drain, or refused for good.
+pub async fn claim(crew: Arc<Crew>, ask: ClaimAsk) -> Result<(), Error> {
+    loop {
+        let wanted = tokio::select! {
+            () = crew.draining.cancelled() => return Ok(()),
+            wanted = room(&crew) => wanted,
+        };
+        let max = u32::try_from(wanted).unwrap_or(u32::MAX).min(CLAIM_MAX);
+        let ask = ClaimAsk { claim_id: Uuid::now_v7(), max, ..ask.clone() };
+        // A claim that is dropped gives its work back.
+        let claimed = tokio::select! {
+            () = crew.draining.cancelled() => return Ok(()),
+            claimed = patiently(&crew, &ask) => claimed,
+        };
+        for work in claimed? {
+            let kept = crew.held.add(&work);
+            let crew = Arc::clone(&crew);
+            crew.tasks.clone().spawn(run(crew, work, kept));
+        }
+    }
+}
+
+/// Asks until there is an answer; again under the same id, because the work may have been given
+/// and the answer lost.
+async fn patiently(crew: &Crew, ask: &ClaimAsk) -> Result<Vec<Work>, Error> {
+    let mut pauses = Pauses::default();
+    let mut again = false;
+    loop {
+        match crew.fabric.claim(ask, WAIT, again).await {
+            Err(error) if error.retryable() => {
+                tracing::warn!(%error, "cannot claim yet");
+                pauses.next().await;
+                again = true;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Waits until there is room for more work; for how much.
+async fn room(crew: &Crew) -> usize {
+    let (running, lease) = (crew.settings.concurrency, crew.settings.lease);
+    loop {
+        let freed = crew.freed.notified();
+        let held = crew.held.len();
+        let ahead = crew.pace.ahead(running, lease);
+        let room = (running + ahead).saturating_sub(held);
+        // While everybody is busy, it is enough to ask when there is room for a good bite.
+        if room > 0 && (held < running || room >= ahead.div_ceil(2)) {
+            return room;
+        }
+        freed.await;
+    }
+}
