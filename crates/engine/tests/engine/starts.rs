@@ -64,8 +64,8 @@ async fn a_claim_is_given_what_suits_it_and_no_more_than_it_asked_for() {
     let demanding = Create { policy: serde_json::from_value(policy).unwrap(), ..world.draft() };
     let later = Create { delay_ms: Some(60_000), ..world.draft() };
     let claim = idling(&engine, world.ask(2)).await;
-    let creates = vec![other, demanding, later, world.draft(), world.draft(), world.draft()];
-    let created = engine.create_executions(creates).await.unwrap();
+    let drafts = vec![other, demanding, later, world.draft(), world.draft(), world.draft()];
+    let created = engine.create_executions(drafts).await.unwrap();
     let ids: Vec<_> = created.into_iter().map(|one| one.unwrap().execution_id()).collect();
     let claimed: Vec<_> = given(claim).await.iter().map(|one| one.leased.execution.id).collect();
     assert_eq!(claimed, ids[3..5]);
@@ -79,8 +79,8 @@ async fn a_claim_is_given_what_suits_it_and_no_more_than_it_asked_for() {
 async fn claims_that_idle_share_what_is_created_together() {
     let (engine, world) = world();
     let claims = [idling(&engine, world.ask(2)).await, idling(&engine, world.ask(2)).await];
-    let creates = (0..3).map(|_| world.draft()).collect();
-    let created = engine.create_executions(creates).await.unwrap();
+    let drafts = (0..3).map(|_| world.draft()).collect();
+    let created = engine.create_executions(drafts).await.unwrap();
     let mut counts = Vec::new();
     for claim in claims {
         counts.push(given(claim).await.len());
@@ -193,7 +193,7 @@ async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
                 let (reason, category) = ("broken".to_owned(), "oops".parse().unwrap());
                 let class = FailureClass::Permanent;
                 let fail = Fail { id, fence, reason, category, class };
-                drop(engine.fail_execution(fail).await.unwrap());
+                engine.fail_execution(fail).await.unwrap();
             }
             _ => engine.cancel_execution(id, "no longer wanted").await.unwrap(),
         }

@@ -34,7 +34,7 @@ async fn act(world: &World, deed: &str) -> Result<String> {
 }
 
 /// Fails once between its second and third step.
-async fn stumbles(ctx: Context, _: ()) -> Result<Vec<String>> {
+async fn stumbles(ctx: Context, (): ()) -> Result<Vec<String>> {
     let world = ctx.state::<Arc<World>>();
     let one = ctx.step("one", || act(&world, "one")).await?;
     let two = ctx.step("two", || act(&world, "two")).await?;
@@ -61,7 +61,7 @@ async fn a_step_that_is_recorded_is_not_taken_again() {
     running.stop().await.unwrap();
 }
 
-async fn naps(ctx: Context, _: ()) -> Result<u64> {
+async fn naps(ctx: Context, (): ()) -> Result<u64> {
     let world = ctx.state::<Arc<World>>();
     world.note("started");
     let before = ctx.now().await;
@@ -99,7 +99,7 @@ async fn a_sleep_gives_the_slot_back() {
     running.stop().await.unwrap();
 }
 
-async fn chances(ctx: Context, _: ()) -> Result<(u64, u64, Vec<String>)> {
+async fn chances(ctx: Context, (): ()) -> Result<(u64, u64, Vec<String>)> {
     let world = ctx.state::<Arc<World>>();
     let first = ctx.random().await;
     world.note(format!("{first}"));
@@ -125,7 +125,7 @@ async fn chance_is_remembered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_has_retries_of_its_own_and_a_token_that_stays() {
-    async fn shaky(ctx: Context, _: ()) -> Result<u32> {
+    async fn shaky(ctx: Context, (): ()) -> Result<u32> {
         let world = ctx.state::<Arc<World>>();
         let step = ctx.step("pay", |info: ff_sdk::StepInfo| {
             let world = Arc::clone(&world);
@@ -134,7 +134,7 @@ async fn a_step_has_retries_of_its_own_and_a_token_that_stays() {
                 if info.retries < 2 { Err("busy") } else { Ok(info.retries) }
             }
         });
-        step.retries_every(3, Duration::from_secs(60)).await
+        step.retries_every(3, Duration::from_mins(1)).await
     }
     let (_, client) = open();
     let world = Arc::new(World::default());
@@ -142,7 +142,7 @@ async fn a_step_has_retries_of_its_own_and_a_token_that_stays() {
     let made = client.create("shaky", ()).await.unwrap();
     let begun = Instant::now();
     assert_eq!(made.result::<u32>().await.unwrap(), 2);
-    assert!(begun.elapsed() >= Duration::from_secs(120), "leases were renewed meanwhile");
+    assert!(begun.elapsed() >= Duration::from_mins(2), "leases were renewed meanwhile");
     let tokens = world.deeds();
     assert_eq!(tokens.len(), 3);
     assert!(tokens.iter().all(|token| *token == tokens[0]));
@@ -151,7 +151,7 @@ async fn a_step_has_retries_of_its_own_and_a_token_that_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_order_is_refused_naming_both_steps() {
-    async fn moody(ctx: Context, _: ()) -> Result<()> {
+    async fn moody(ctx: Context, (): ()) -> Result<()> {
         let world = ctx.state::<Arc<World>>();
         let first = world.runs.fetch_add(1, Ordering::SeqCst) == 0;
         let name = if first { "quote" } else { "pay" };
@@ -174,7 +174,7 @@ async fn a_changed_order_is_refused_naming_both_steps() {
 
 #[tokio::test(start_paused = true)]
 async fn steps_may_run_side_by_side() {
-    async fn both(ctx: Context, _: ()) -> Result<(String, String)> {
+    async fn both(ctx: Context, (): ()) -> Result<(String, String)> {
         let world = ctx.state::<Arc<World>>();
         let (left, right) = (
             ctx.step("left", || act(&world, "left")).into_future(),
@@ -197,7 +197,7 @@ async fn steps_may_run_side_by_side() {
 
 #[tokio::test(start_paused = true)]
 async fn a_journal_that_is_too_large_is_refused_with_a_reason() {
-    async fn hoards(ctx: Context, _: ()) -> Result<()> {
+    async fn hoards(ctx: Context, (): ()) -> Result<()> {
         for _ in 0..200 {
             ctx.step("hoard", async || Ok::<_, Error>("x".repeat(1 << 19))).await?;
         }
