@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use flowfabric::Worker;
 use flowfabric::prelude::*;
+use flowfabric::{Client, Worker};
 use serde::{Deserialize, Serialize};
 
 /// Thoughts that one task may take.
@@ -84,7 +84,7 @@ pub async fn plan(ctx: Context, task: String) -> Result<String> {
 }
 
 /// A worker that plans.
-pub fn worker(fabric: &FlowFabric, model: &Model) -> Worker {
+pub fn worker(fabric: &Client, model: &Model) -> Worker {
     fabric.worker("agents").state(model.clone()).handle("plan", plan)
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use flowfabric::prelude::*;
-use flowfabric::{StepInfo, Worker};
+use flowfabric::{Client, StepInfo, Worker};
 use serde::{Deserialize, Serialize};
 
 /// What a customer wants.
@@ -83,7 +83,7 @@ fn price_of(order: &Order) -> u64 {
 }
 
 /// A worker that fulfils orders.
-pub fn worker(fabric: &FlowFabric, shop: &Shop) -> Worker {
+pub fn worker(fabric: &Client, shop: &Shop) -> Worker {
     fabric.worker("orders").state(shop.clone()).handle("fulfil", fulfil)
 }
 
