@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::bounds::check_wait;
 use crate::lease::{Fence, lease_ttl_ms};
 use crate::payload::{Json, fields_of, present};
-use crate::search::check_wait;
 use crate::snapshot::Failure;
 use crate::words;
 

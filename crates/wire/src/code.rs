@@ -90,8 +90,9 @@ pub fn status_of(code: Code) -> u16 {
         (Class::NotFound, _) => 404,
         (Class::Validation, Code::PayloadTooLarge) => 413,
         (Class::Validation, _) => 400,
-        (Class::Conflict | Class::State, _) => 409,
-        (Class::Contention, Code::ExecutionNotLeaseable) => 409,
+        (Class::Conflict | Class::State, _) | (Class::Contention, Code::ExecutionNotLeaseable) => {
+            409
+        }
         (Class::Contention, _) | (Class::Fault, Code::Transport) => 503,
         (Class::Fault, _) => 500,
     }
@@ -112,7 +113,7 @@ mod tests {
         for code in HttpCode::ALL {
             writeln!(table, "{} {code}", code.status()).expect("writing to a string");
         }
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             404 execution_not_found
             404 consumer_not_found
             400 invalid_input
@@ -149,7 +150,8 @@ mod tests {
             415 unsupported_media_type
             500 internal_error
             503 draining
-        "#]].assert_eq(&table);
+        "]]
+        .assert_eq(&table);
     }
 
     #[test]

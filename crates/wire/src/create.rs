@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::bounds::check_items;
 use crate::payload::{INPUT, Json, Payload, present};
 use crate::problem::Problem;
 use crate::{policy, words};
@@ -147,6 +148,17 @@ pub struct BatchRequest {
     pub executions: Vec<NewExecution>,
 }
 
+impl BatchRequest {
+    /// The commands, in order; what one of them is refused for concerns no other.
+    pub fn into_commands(
+        self,
+        mint: impl Fn() -> ExecutionId,
+    ) -> Result<Vec<Result<Create, Rejection>>, Rejection> {
+        check_items("executions", self.executions.len())?;
+        Ok(self.executions.into_iter().map(|new| new.into_command(&mint)).collect())
+    }
+}
+
 /// The answers, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchAnswer {
@@ -204,14 +216,14 @@ mod tests {
 
     use super::*;
 
-    fn command(body: Value) -> Result<Create, Rejection> {
+    fn command(body: &Value) -> Result<Create, Rejection> {
         let new: NewExecution = serde_json::from_str(&body.to_string()).unwrap();
         new.into_command(|| ExecutionId::solo(Uuid::nil()))
     }
 
     #[test]
     fn the_least_that_can_be_said_is_a_lane_and_a_kind() {
-        let create = command(json!({"lane_id": "a", "execution_kind": "b"})).unwrap();
+        let create = command(&json!({"lane_id": "a", "execution_kind": "b"})).unwrap();
         let lane = LaneId::new("a").unwrap();
         let least = Create::new(ExecutionId::solo(Uuid::nil()), lane, Kind::new("b").unwrap());
         assert_eq!(create, least);
@@ -220,7 +232,7 @@ mod tests {
     #[test]
     fn everything_that_is_said_reaches_the_command() {
         let id = ExecutionId::solo(Uuid::from_u128(7));
-        let create = command(json!({
+        let create = command(&json!({
             "execution_id": id, "namespace": "shop", "lane_id": "a", "execution_kind": "b",
             "input": null, "priority": 5, "creator_identity": "ada", "idempotency_key": "k",
             "tags": {"shop.order": "7"}, "policy": {"max_replay_count": 1},
@@ -257,7 +269,7 @@ mod tests {
                 "budget_ids",
             ),
         ] {
-            let refused = command(body).unwrap_err();
+            let refused = command(&body).unwrap_err();
             assert_eq!((refused.code, refused.field), (code, Some(field)));
         }
     }

@@ -9,7 +9,8 @@ use ff_core::{Code, ExecutionId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::search::{check_limit, check_wait, read_tag};
+use crate::bounds::{check_limit, check_wait};
+use crate::search::read_tag;
 use crate::snapshot::{Failure, Worker};
 use crate::words;
 
@@ -185,6 +186,49 @@ pub struct EventParams {
     /// Of executions that carry this tag now, as `key:value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+}
+
+/// Which events a stream carries. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// After this place; without one, and without `Last-Event-ID`, what happens from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Of these kinds, separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(example = "completion,attempt_failed")]
+    pub event: Option<String>,
+    /// Of this execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    /// In this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// In this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_id: Option<String>,
+    /// Of executions that carry this tag now, as `key:value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+impl StreamParams {
+    /// The question, without an end.
+    pub fn into_query(self) -> Result<EventQuery, Rejection> {
+        let Self { after, event, execution_id, namespace, lane_id, tag } = self;
+        let params = EventParams {
+            after,
+            event,
+            execution_id,
+            namespace,
+            lane_id,
+            tag,
+            ..EventParams::default()
+        };
+        params.into_query()
+    }
 }
 
 /// A question to the feed.

@@ -5,6 +5,7 @@ use ff_core::{ExecutionId, Millis, Rejection, execution};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::bounds::check_items;
 use crate::problem::Problem;
 
 /// How long a lease lasts when nobody says.
@@ -63,6 +64,7 @@ pub struct HeldLease {
 impl RenewRequest {
     /// The commands, in order.
     pub fn into_commands(self) -> Result<Vec<Renew>, Rejection> {
+        check_items("leases", self.leases.len())?;
         let ttl = self.lease_ttl_ms;
         let renew = |lease: HeldLease| {
             let id = lease.execution_id.parse()?;

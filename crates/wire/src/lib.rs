@@ -10,6 +10,7 @@
 //!   fields as users of HTTP know them;
 //! * there is no HTTP library in here.
 
+pub mod bounds;
 pub mod claim;
 pub mod code;
 pub mod create;
@@ -27,10 +28,11 @@ pub mod snapshot;
 pub mod steer;
 mod words;
 
+pub use bounds::WAIT_MS_MAX;
 pub use claim::{ClaimAnswer, ClaimRequest, ClaimedExecution};
 pub use code::{HttpCode, status_of};
 pub use create::{BatchAnswer, BatchRequest, CreateAnswer, CreateOutcome, NewExecution};
-pub use event::{EventPage, EventParams, FeedEvent};
+pub use event::{EventPage, EventParams, FeedEvent, StreamParams};
 pub use info::{Health, Info};
 pub use lease::{Fence, RenewAnswer, RenewRequest};
 pub use payload::{Json, Payload};
@@ -39,8 +41,3 @@ pub use report::{Report, ReportsAnswer, ReportsRequest};
 pub use result::{InputAnswer, ResultAnswer};
 pub use search::{ExecutionPage, SearchParams, WaitParams};
 pub use snapshot::{ExecutionSnapshot, History};
-
-/// The longest a call may wait: longer than most proxies let a connection stay silent.
-pub const WAIT_MS_MAX: u64 = 60_000;
-/// Items in one request.
-pub const ITEMS_MAX: usize = ff_core::limits::BATCH_MAX;

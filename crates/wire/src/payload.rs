@@ -187,7 +187,7 @@ fn compact(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::unnecessary_wraps)]
 mod tests {
     use super::*;
 

@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ff_core::limits::PAGE_MAX;
 use ff_core::query::{After, Page, Search};
 use ff_core::state::PublicState;
 use ff_core::text::{Kind, LaneId, Namespace};
@@ -10,7 +9,7 @@ use ff_core::{Code, ExecutionId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::WAIT_MS_MAX;
+use crate::bounds::check_limit;
 use crate::snapshot::ExecutionSnapshot;
 use crate::words;
 
@@ -78,24 +77,6 @@ impl SearchParams {
         let after = self.after.as_deref().map(read_place).transpose()?;
         Ok((search, Page { after, limit }))
     }
-}
-
-/// Refuses a page of nothing or of too much.
-pub fn check_limit(limit: u32) -> Result<u32, Rejection> {
-    if (1..=PAGE_MAX).contains(&limit) {
-        return Ok(limit);
-    }
-    let why = format!("is out of range; use 1 to {PAGE_MAX}");
-    Err(Rejection::invalid(Code::InvalidInput, "limit", limit, why))
-}
-
-/// Refuses to wait longer than connections live.
-pub fn check_wait(wait_ms: u64) -> Result<(), Rejection> {
-    if wait_ms <= WAIT_MS_MAX {
-        return Ok(());
-    }
-    let why = format!("is out of range; use 0 to {WAIT_MS_MAX}, and ask again");
-    Err(Rejection::invalid(Code::InvalidInput, "wait_ms", wait_ms, why))
 }
 
 /// A tag as it is written in a query: `key:value`.

@@ -16,6 +16,7 @@ use super::{
     CompleteRequest, DelayAnswer, DelayRequest, FailAnswer, FailRequest, FailureClass,
     ProgressRequest, ReleaseRequest,
 };
+use crate::bounds::check_items;
 use crate::lease::Fence;
 use crate::payload::{Json, present};
 use crate::problem::Problem;
@@ -27,6 +28,14 @@ pub struct ReportsRequest {
     /// At least one, at most 1000. Several about one execution take effect in their order.
     #[schema(min_items = 1, max_items = 1000)]
     pub reports: Vec<Report>,
+}
+
+impl ReportsRequest {
+    /// The commands, in order; what one of them is refused for concerns no other.
+    pub fn into_orders(self, now: Millis) -> Result<Vec<Result<Order, Rejection>>, Rejection> {
+        check_items("reports", self.reports.len())?;
+        Ok(self.reports.into_iter().map(|report| report.into_order(now)).collect())
+    }
 }
 
 /// What a report does.
@@ -126,6 +135,19 @@ pub enum Order {
     Release(Release),
     /// Of `progress`.
     Progress(ReportProgress),
+}
+
+impl Order {
+    /// The execution it is about.
+    pub fn execution_id(&self) -> ExecutionId {
+        match self {
+            Self::Complete(complete) => complete.id,
+            Self::Fail(fail) => fail.id,
+            Self::Delay(delay) => delay.id,
+            Self::Release(release) => release.id,
+            Self::Progress(progress) => progress.id,
+        }
+    }
 }
 
 impl Report {
