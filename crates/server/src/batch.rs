@@ -24,14 +24,9 @@ pub async fn execute_all<C: Operation>(
             Err(refused) => refusals.push(Some(refused)),
         }
     }
-    let outcomes = match valid.is_empty() {
-        true => Vec::new(),
-        false => {
-            let sent = engine.execute_all(valid).await;
-            sent.map_err(|error| Refused::from(error).during(<C as Decide>::NAME))?
-        }
-    };
-    let mut outcomes = outcomes.into_iter();
+    let sent = engine.execute_all(valid).await;
+    let sent = sent.map_err(|error| Refused::from(error).during(<C as Decide>::NAME))?;
+    let mut outcomes = sent.into_iter();
     let answer = |refused: Option<Rejection>| match refused {
         Some(refused) => Err(refused),
         None => outcomes.next().expect("an outcome for each command sent"),

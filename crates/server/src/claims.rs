@@ -38,10 +38,7 @@ pub async fn claim(
     let ask = request.into_ask(Uuid::now_v7())?;
     let claim_id = ask.claim_id;
     let claim = Box::pin(async {
-        match again {
-            true => engine.claim(ask, wait).await,
-            false => engine.claim_new(ask, wait).await,
-        }
+        if again { engine.claim(ask, wait).await } else { engine.claim_new(ask, wait).await }
     });
     // When the server closes, a claim ends with nothing, and gives back what it was about to get.
     let claimed = server.drain().unless_closing(claim).await.transpose();

@@ -13,7 +13,7 @@ use ff_wire::search::write_place;
 use ff_wire::snapshot::AttemptLine;
 use ff_wire::{
     ExecutionPage, ExecutionSnapshot, FeedEvent, History, HttpCode, InputAnswer, Problem,
-    ResultAnswer, SearchParams, WaitParams,
+    ResultAnswer, SearchParams, StepLine, WaitParams,
 };
 
 use crate::Server;
@@ -77,7 +77,7 @@ async fn wait_for_end(server: &Server, id: ExecutionId, params: WaitParams) -> R
     get, path = "/v1/executions/{id}/history", tag = "executions",
     operation_id = "execution_history", params(Id),
     responses(
-        (status = 200, description = "Its attempts and events, oldest first.", body = History),
+        (status = 200, description = "Its attempts, steps and events, oldest first.", body = History),
         Refusals, Unknown,
     ),
 )]
@@ -87,6 +87,7 @@ pub async fn history(State(server): State<Server>, Id(id): Id) -> Result<Json<Hi
     Ok(Json(History {
         snapshot: history.snapshot.into(),
         attempts: history.attempts.into_iter().map(AttemptLine::from).collect(),
+        steps: history.steps.into_iter().map(StepLine::from).collect(),
         events: history.events.into_iter().map(FeedEvent::from).collect(),
         more: history.more,
     }))

@@ -40,13 +40,12 @@ pub async fn ready(State(server): State<Server>) -> Result<Json<Health>, Refused
     }
     // A read of one indexed row: the store's time alone would not touch the database.
     let answer = server.engine().list_lanes(None, 1);
-    match tokio::time::timeout(ANSWER_MAX, answer).await {
-        Ok(answered) => answered.map(|_| Json(Health::Ok)).map_err(Refused::from),
-        Err(_) => {
-            let cause = format!("the store did not answer within {} s", ANSWER_MAX.as_secs());
-            Err(StoreError::Transport { cause }.into())
-        }
-    }
+    let answered = tokio::time::timeout(ANSWER_MAX, answer).await.map_err(|_| {
+        let cause = format!("the store did not answer within {} s", ANSWER_MAX.as_secs());
+        StoreError::Transport { cause }
+    })?;
+    answered?;
+    Ok(Json(Health::Ok))
 }
 
 /// What serves

@@ -31,6 +31,7 @@ mod responses;
 mod router;
 mod serve;
 mod steering;
+mod steps;
 mod stream;
 
 use std::sync::Arc;

@@ -50,7 +50,7 @@ impl Default for Limits {
             body_bytes_max: 8 << 20,
             request_timeout: Duration::from_secs(30),
             connections_max: 4_096,
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             drain_notice: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
         }

@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::problem::{Refused, method_not_allowed, panicked, route_not_found};
 use crate::{
     Server, auth, claims, creation, docs, events, executions, health, lanes, leases, metrics,
-    openapi, page, reports, steering, stream,
+    openapi, page, reports, steering, steps, stream,
 };
 
 /// All routes. A route is added here, with its description, or not at all.
@@ -57,6 +57,8 @@ pub fn routes() -> Routes {
             .routes(routes!(reports::release))
             .routes(routes!(reports::progress))
             .routes(routes!(reports::report))
+            .routes(routes!(steps::record, steps::list))
+            .routes(routes!(lanes::depths))
             .routes(routes!(lanes::counts))
             .routes(routes!(health::info)),
         waiting: OpenApiRouter::new()
@@ -120,13 +122,11 @@ pub fn assemble(server: &Server) -> axum::Router {
 
 /// Answers what takes too long; its future is dropped.
 async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {
-    match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            let said = format!("the request took longer than {} ms", limit.as_millis());
-            Refused::http(HttpCode::RequestTimeout, said).into_response()
-        }
-    }
+    let served = tokio::time::timeout(limit, next.run(request)).await;
+    served.unwrap_or_else(|_| {
+        let said = format!("the request took longer than {} ms", limit.as_millis());
+        Refused::http(HttpCode::RequestTimeout, said).into_response()
+    })
 }
 
 fn span(request: &Request) -> tracing::Span {

@@ -26,6 +26,7 @@ pub mod result;
 pub mod search;
 pub mod snapshot;
 pub mod steer;
+pub mod step;
 mod words;
 
 pub use bounds::WAIT_MS_MAX;
@@ -41,3 +42,4 @@ pub use report::{Report, ReportsAnswer, ReportsRequest};
 pub use result::{InputAnswer, ResultAnswer};
 pub use search::{ExecutionPage, SearchParams, WaitParams};
 pub use snapshot::{ExecutionSnapshot, History};
+pub use step::{StepLine, StepPage, StepParams, StepsRequest};

@@ -71,6 +71,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("failure_reason", "reason"),
     ("failure_category", "category"),
     ("worker_capabilities", "capabilities"),
+    ("step_result", "result"),
     ("cursor", "after"),
 ];
 

@@ -11,6 +11,7 @@ use ff_core::decide::delay::{Delay, Delayed};
 use ff_core::decide::fail::Fail;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::text::Category;
 use ff_core::{Code, ExecutionId, Millis, Rejection, policy};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use utoipa::ToSchema;
 
 use crate::lease::Fence;
 use crate::payload::{Json, Payload, RESULT, present};
+use crate::step::{NewStep, StepsRequest};
 
 pub use batch::{Op, Order, Report, ReportOutcome, ReportsAnswer, ReportsRequest};
 
@@ -147,7 +149,7 @@ impl From<Failed> for FailAnswer {
 }
 
 /// Give an execution back until some time, to go on with the same attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelayRequest {
     /// Proof of holding it.
@@ -159,11 +161,24 @@ pub struct DelayRequest {
     /// Not to be claimed for so long; instead of `delay_until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
+    /// Steps to record in the same transaction, so that whoever goes on finds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub steps: Vec<NewStep>,
+}
+
+/// What a delay asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DelayOrder {
+    /// To give it back.
+    Delay(Delay),
+    /// To record steps and give it back.
+    Pause(RecordSteps, Delay),
 }
 
 impl DelayRequest {
-    /// The command; a length of time counts from `now`.
-    pub fn into_command(self, id: ExecutionId, now: Millis) -> Result<Delay, Rejection> {
+    /// The commands; a length of time counts from `now`.
+    pub fn into_order(self, id: ExecutionId, now: Millis) -> Result<DelayOrder, Rejection> {
         let delay_until = match (self.delay_until, self.delay_ms) {
             (Some(until), None) => until,
             (None, Some(ms)) => now.plus(ms),
@@ -172,7 +187,12 @@ impl DelayRequest {
                 return Err(Rejection::invalid(Code::InvalidInput, "delay_until", "", why));
             }
         };
-        Ok(Delay { id, fence: self.fence.into(), delay_until })
+        let delay = Delay { id, fence: self.fence.into(), delay_until };
+        if self.steps.is_empty() {
+            return Ok(DelayOrder::Delay(delay));
+        }
+        let steps = StepsRequest { fence: self.fence, steps: self.steps }.into_command(id)?;
+        Ok(DelayOrder::Pause(steps, delay))
     }
 }
 

@@ -101,7 +101,7 @@ pub fn write_place(after: &After) -> Option<String> {
     match after {
         After::Created(at, id) => Some(URL_SAFE_NO_PAD.encode(format!("{at} {id}"))),
         // Places in other listings, which a search never returns.
-        After::Id(_) | After::Attempt(_) | After::Name(_) => None,
+        After::Id(_) | After::Number(_) | After::Name(_) => None,
     }
 }
 

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::event::FeedEvent;
 use crate::lease::Fence;
+use crate::step::StepLine;
 use crate::words;
 
 /// Everything a person wants to see of an execution.
@@ -168,12 +169,14 @@ pub struct AttemptLine {
 }
 
 /// Everything that happened to an execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct History {
     /// Where it stands.
     pub snapshot: ExecutionSnapshot,
     /// Its attempts, oldest first, the current one included.
     pub attempts: Vec<AttemptLine>,
+    /// What it has done, in order.
+    pub steps: Vec<StepLine>,
     /// What happened, oldest first.
     pub events: Vec<FeedEvent>,
     /// Whether there is more than the first thousand of each.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ff_core::decide::claim;
-use ff_core::{execution, state};
+use ff_core::{execution, state, step};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -49,4 +49,6 @@ words! {
     LeaseEnd in execution
     /// What a claim handed out.
     ClaimKind in claim
+    /// What a step is.
+    StepKind in step
 }

@@ -28,7 +28,7 @@ pub fn inline(text: &str) -> String {
 /// A text in paragraphs.
 pub fn prose(text: &str) -> String {
     let paragraphs = text.split("\n\n").filter(|part| !part.trim().is_empty());
-    paragraphs.map(|part| format!("<p>{}</p>", inline(part))).collect()
+    paragraphs.flat_map(|part| ["<p>".to_owned(), inline(part), "</p>".to_owned()]).collect()
 }
 
 /// A whole page.

@@ -8,18 +8,20 @@ use ff_core::decide::delay::Delay;
 use ff_core::decide::fail::Fail;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::{Code, ExecutionId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    CompleteRequest, DelayAnswer, DelayRequest, FailAnswer, FailRequest, FailureClass,
+    CompleteRequest, DelayAnswer, DelayOrder, DelayRequest, FailAnswer, FailRequest, FailureClass,
     ProgressRequest, ReleaseRequest,
 };
 use crate::bounds::check_items;
 use crate::lease::Fence;
 use crate::payload::{Json, present};
 use crate::problem::Problem;
+use crate::step::{NewStep, StepsRequest};
 
 /// Reports about any number of executions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -46,12 +48,14 @@ pub enum Op {
     Complete,
     /// Ends the attempt with a failure; takes `reason`, `category` and `class`.
     Fail,
-    /// Gives it back for a while; takes `delay_until` or `delay_ms`.
+    /// Gives it back for a while; takes `delay_until` or `delay_ms`, and `steps`.
     Delay,
     /// Undoes the claim; takes nothing.
     Release,
     /// Says how far the work is; takes `percent` and `message`.
     Progress,
+    /// Adds to the journal; takes `steps`.
+    Steps,
 }
 
 impl Op {
@@ -62,6 +66,7 @@ impl Op {
             Self::Delay => "delay",
             Self::Release => "release",
             Self::Progress => "progress",
+            Self::Steps => "steps",
         }
     }
 
@@ -69,9 +74,10 @@ impl Op {
         match self {
             Self::Complete => &["result", "result_base64", "encoding"],
             Self::Fail => &["reason", "category", "class"],
-            Self::Delay => &["delay_until", "delay_ms"],
+            Self::Delay => &["delay_until", "delay_ms", "steps"],
             Self::Release => &[],
             Self::Progress => &["percent", "message"],
+            Self::Steps => &["steps"],
         }
     }
 }
@@ -120,6 +126,10 @@ pub struct Report {
     /// `progress`: in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// `steps` and `delay`: what to add to the journal, by ascending number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub steps: Vec<NewStep>,
 }
 
 /// The command that a report asks for.
@@ -135,6 +145,10 @@ pub enum Order {
     Release(Release),
     /// Of `progress`.
     Progress(ReportProgress),
+    /// Of `steps`.
+    Steps(RecordSteps),
+    /// Of `delay` with `steps`.
+    Pause(RecordSteps, Delay),
 }
 
 impl Order {
@@ -146,6 +160,7 @@ impl Order {
             Self::Delay(delay) => delay.id,
             Self::Release(release) => release.id,
             Self::Progress(progress) => progress.id,
+            Self::Steps(steps) | Self::Pause(steps, _) => steps.id,
         }
     }
 }
@@ -167,6 +182,7 @@ impl Report {
             delay_ms: None,
             percent: None,
             message: None,
+            steps: Vec::new(),
         }
     }
 
@@ -187,15 +203,19 @@ impl Report {
                 Order::Fail(FailRequest { fence, reason, category, class }.into_command(id)?)
             }
             Op::Delay => {
-                let Self { delay_until, delay_ms, .. } = self;
-                let delay = DelayRequest { fence, delay_until, delay_ms };
-                Order::Delay(delay.into_command(id, now)?)
+                let Self { delay_until, delay_ms, steps, .. } = self;
+                let delay = DelayRequest { fence, delay_until, delay_ms, steps };
+                match delay.into_order(id, now)? {
+                    DelayOrder::Delay(delay) => Order::Delay(delay),
+                    DelayOrder::Pause(steps, delay) => Order::Pause(steps, delay),
+                }
             }
             Op::Release => Order::Release(ReleaseRequest { fence }.into_command(id)),
             Op::Progress => {
                 let Self { percent, message, .. } = self;
                 Order::Progress(ProgressRequest { fence, percent, message }.into_command(id))
             }
+            Op::Steps => Order::Steps(StepsRequest { fence, steps: self.steps }.into_command(id)?),
         })
     }
 
@@ -211,6 +231,7 @@ impl Report {
             ("delay_ms", self.delay_ms.is_some()),
             ("percent", self.percent.is_some()),
             ("message", self.message.is_some()),
+            ("steps", !self.steps.is_empty()),
         ];
         let taken = self.op.fields();
         match given.into_iter().find(|(field, given)| *given && !taken.contains(field)) {
@@ -258,7 +279,7 @@ pub enum ReportOutcome {
     },
     /// `release`: it waits for a worker again.
     Released,
-    /// `progress`: it is written down.
+    /// `progress` and `steps`: it is written down.
     Recorded,
     /// It was refused; the others were not affected.
     Rejected {
@@ -327,6 +348,7 @@ mod tests {
             (json!({"op": "release", "reason": "tired"}), "reason"),
             (json!({"op": "complete", "percent": 100}), "percent"),
             (json!({"op": "progress", "result": 1}), "result"),
+            (json!({"op": "complete", "steps": [{"number": 0, "name": "pay"}]}), "steps"),
             (json!({"op": "fail"}), "reason"),
             (json!({"op": "delay"}), "delay_until"),
             (json!({"op": "delay", "delay_ms": 1, "delay_until": 1}), "delay_until"),
