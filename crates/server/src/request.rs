@@ -1,0 +1,150 @@
+//! Reading requests: bodies, queries and ids. What cannot be read is refused with the path to the
+//! field that is wrong.
+
+use std::error::Error as _;
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use ff_core::ExecutionId;
+use ff_wire::{HttpCode, Problem};
+use http_body_util::LengthLimitError;
+use serde::de::DeserializeOwned;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::{IntoParams, PartialSchema};
+
+use crate::Server;
+use crate::problem::Refused;
+
+/// The body of a request.
+pub struct Body<T>(pub T);
+
+/// The body of a request that may do without.
+pub struct MaybeBody<T>(pub T);
+
+/// The query of a request.
+pub struct Query<T>(pub T);
+
+/// The execution that the path names.
+pub struct Id(pub ExecutionId);
+
+impl<T: DeserializeOwned> FromRequest<Server> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, server: &Server) -> Result<Self, Refused> {
+        check_media_type(request.headers())?;
+        let bytes = read(request, server.limits().body_bytes_max).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Server> for MaybeBody<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, server: &Server) -> Result<Self, Refused> {
+        let media_type = check_media_type(request.headers());
+        let bytes = read(request, server.limits().body_bytes_max).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        media_type?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Server> for Query<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Server) -> Result<Self, Refused> {
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+        serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {
+            let field = field_of(error.path());
+            let said = format!("the query cannot be read: {}", error.inner());
+            Problem::unreadable(field, said).into()
+        })
+    }
+}
+
+impl FromRequestParts<Server> for Id {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        let path = Path::<String>::from_request_parts(parts, server).await;
+        let Path(id) = path.map_err(|error| {
+            let field = Some("execution_id".to_owned());
+            Refused::from(Problem::unreadable(field, error.body_text()))
+        })?;
+        Ok(Self(id.parse::<ExecutionId>()?))
+    }
+}
+
+impl IntoParams for Id {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let id = ParameterBuilder::new()
+            .name("id")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some("The id of the execution, percent-encoded."))
+            .schema(Some(String::schema()))
+            .example(Some("{fp:77}:6ba7b810-9dad-11d1-80b4-00c04fd430c8".into()));
+        vec![id.build()]
+    }
+}
+
+/// JSON is the only language spoken; what is sent must say that it is.
+fn check_media_type(headers: &HeaderMap) -> Result<(), Refused> {
+    let declared = headers.get(header::CONTENT_TYPE);
+    let text = declared.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_json = essence == "application/json"
+        || essence.starts_with("application/") && essence.ends_with("+json");
+    if is_json {
+        return Ok(());
+    }
+    let said = match declared {
+        None => "the body has no content type; application/json is needed".to_owned(),
+        Some(_) => format!("the body is declared as {text:?}; application/json is needed"),
+    };
+    Err(Refused::http(HttpCode::UnsupportedMediaType, said))
+}
+
+async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
+    let too_large = || {
+        let said = format!("the body is larger than {max} bytes");
+        Refused::http(HttpCode::BodyTooLarge, said)
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > max) {
+        return Err(too_large());
+    }
+    to_bytes(request.into_body(), max).await.map_err(|error| {
+        if error.source().is_some_and(|cause| cause.is::<LengthLimitError>()) {
+            return too_large();
+        }
+        Problem::unreadable(None, format!("the body could not be read: {error}")).into()
+    })
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+    let refuse = |field, error: &serde_json::Error| {
+        let what = if error.is_data() { "cannot be read" } else { "is not JSON" };
+        Refused::from(Problem::unreadable(field, format!("the body {what}: {error}")))
+    };
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = field_of(error.path()).filter(|_| error.inner().is_data());
+        refuse(field, error.inner())
+    })?;
+    json.end().map_err(|error| refuse(None, &error))?;
+    Ok(value)
+}
+
+/// The path to a field; nothing when it is the whole.
+fn field_of(path: &serde_path_to_error::Path) -> Option<String> {
+    path.iter().next().map(|_| path.to_string())
+}

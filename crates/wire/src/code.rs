@@ -1,0 +1,162 @@
+//! Codes of the HTTP layer itself, and the status of every code.
+//!
+//! Like the codes of `ff-core`, they never change their meaning once published.
+
+use std::fmt;
+
+use ff_core::Code;
+use ff_core::error::Class;
+
+macro_rules! codes {
+    ($($name:ident $text:literal $status:literal $retryable:literal $meaning:literal $hint:literal)*) => {
+        /// A stable code that only HTTP knows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum HttpCode { $(#[doc = $meaning] $name,)* }
+
+        impl HttpCode {
+            /// All of them, in the order of their status.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The literal that users see.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// The status it is answered with.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status),* }
+            }
+
+            /// Whether the same request may succeed later.
+            pub fn retryable(self) -> bool {
+                match self { $(Self::$name => $retryable),* }
+            }
+
+            /// When it is answered.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning),* }
+            }
+
+            /// What to do next.
+            pub fn hint(self) -> &'static str {
+                match self { $(Self::$name => $hint),* }
+            }
+        }
+    };
+}
+
+codes! {
+    Unauthorized "unauthorized" 401 false
+        "The request does not carry the server's token."
+        "Send the header Authorization: Bearer <token>."
+    OriginNotAllowed "origin_not_allowed" 403 false
+        "A server without a token only serves requests that are addressed to this machine."
+        "Address it as 127.0.0.1, [::1] or localhost, or start the server with a token."
+    RouteNotFound "route_not_found" 404 false
+        "There is nothing at this path."
+        "See /docs for the paths there are."
+    MethodNotAllowed "method_not_allowed" 405 false
+        "The path does not take this method."
+        "Use a method that the Allow header names."
+    RequestTimeout "request_timeout" 408 true
+        "The request took too long; whether it took effect is unknown."
+        "Send the same request again: every request may be repeated."
+    ExecutionNotSuccessful "execution_not_successful" 409 false
+        "The execution ended without a result: it failed, expired or was cancelled."
+        "Look at the execution for the reason; replay it to try again."
+    BodyTooLarge "body_too_large" 413 false
+        "The body of the request is larger than the server takes."
+        "Send fewer items at once, or start the server with a larger limit."
+    UnsupportedMediaType "unsupported_media_type" 415 false
+        "The body of the request is not declared as JSON."
+        "Send the header Content-Type: application/json."
+    InternalError "internal_error" 500 false
+        "The server failed in a way that nobody foresaw; its log says more."
+        "Report it, with the request id of the answer."
+    Draining "draining" 503 true
+        "The server is shutting down."
+        "Send the request to another server, or again in a moment."
+}
+
+impl fmt::Display for HttpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The status that a code of the engine is answered with.
+pub fn status_of(code: Code) -> u16 {
+    match (code.class(), code) {
+        (Class::NotFound, _) => 404,
+        (Class::Validation, Code::PayloadTooLarge) => 413,
+        (Class::Validation, _) => 400,
+        (Class::Conflict | Class::State, _) | (Class::Contention, Code::ExecutionNotLeaseable) => {
+            409
+        }
+        (Class::Contention, _) | (Class::Fault, Code::Transport) => 503,
+        (Class::Fault, _) => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_status() {
+        let mut table = String::new();
+        for code in Code::ALL {
+            writeln!(table, "{} {code}", status_of(*code)).expect("writing to a string");
+        }
+        for code in HttpCode::ALL {
+            writeln!(table, "{} {code}", code.status()).expect("writing to a string");
+        }
+        expect_test::expect![[r"
+            404 execution_not_found
+            404 consumer_not_found
+            400 invalid_input
+            400 invalid_policy_json
+            400 invalid_capabilities
+            400 invalid_tag_key
+            413 payload_too_large
+            409 execution_id_conflict
+            409 idempotency_key_conflict
+            409 execution_not_leaseable
+            400 capability_mismatch
+            409 execution_not_active
+            409 stale_lease
+            409 lease_expired
+            409 lease_revoked
+            409 no_active_lease
+            409 execution_not_eligible
+            409 not_runnable
+            409 execution_not_terminal
+            409 max_replays_exhausted
+            503 overloaded
+            503 retry_exhausted
+            500 corruption
+            500 schema_too_new
+            503 transport
+            500 closed
+            401 unauthorized
+            403 origin_not_allowed
+            404 route_not_found
+            405 method_not_allowed
+            408 request_timeout
+            409 execution_not_successful
+            413 body_too_large
+            415 unsupported_media_type
+            500 internal_error
+            503 draining
+        "]]
+        .assert_eq(&table);
+    }
+
+    #[test]
+    fn a_code_of_http_is_no_code_of_the_engine() {
+        let taken = |code: &&HttpCode| Code::ALL.iter().any(|own| own.as_str() == code.as_str());
+        assert_eq!(HttpCode::ALL.iter().find(taken), None);
+    }
+}

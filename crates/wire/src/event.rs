@@ -1,0 +1,346 @@
+//! Events: what happened, page by page or as a stream.
+
+use std::collections::BTreeMap;
+
+use ff_core::event::{self, Cursor, EventName, Filter};
+use ff_core::state::TerminalOutcome;
+use ff_core::text::{LaneId, Namespace};
+use ff_core::{Code, ExecutionId, Millis, Rejection};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::bounds::{check_limit, check_wait};
+use crate::search::read_tag;
+use crate::snapshot::{Failure, Worker};
+use crate::words;
+
+/// Events in a page when nobody says.
+pub const LIMIT_DEFAULT: u32 = 100;
+
+/// Something that happened to an execution, with its place in the feed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FeedEvent {
+    /// Resuming from here continues after it.
+    pub cursor: String,
+    /// To which execution.
+    #[schema(value_type = String)]
+    pub execution_id: ExecutionId,
+    /// In which tenancy scope.
+    pub namespace: String,
+    /// In which lane.
+    pub lane_id: String,
+    /// When.
+    #[schema(value_type = i64)]
+    pub at: Millis,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+    /// What kind of work the execution is.
+    pub execution_kind: String,
+    /// The execution's tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// It ended.
+    Completion {
+        /// How.
+        #[schema(value_type = words::TerminalOutcome)]
+        outcome: TerminalOutcome,
+        /// The attempt that was under way.
+        attempt_index: Option<u32>,
+        /// Why, unless it succeeded.
+        reason: Option<String>,
+    },
+    /// An attempt failed and another will follow.
+    AttemptFailed {
+        /// Which.
+        attempt_index: u32,
+        /// Why.
+        failure: Failure,
+        /// When the next one may begin.
+        #[schema(value_type = i64)]
+        retry_at: Millis,
+    },
+    /// A lease ran out.
+    LeaseExpired {
+        /// The attempt it served.
+        attempt_index: u32,
+        /// Who held it.
+        worker: Worker,
+    },
+    /// A lease was taken away.
+    LeaseRevoked {
+        /// The attempt it served.
+        attempt_index: u32,
+        /// Who held it.
+        worker: Worker,
+        /// Why.
+        reason: String,
+    },
+    /// Another worker took over after a lost lease.
+    LeaseReclaimed {
+        /// The new attempt.
+        attempt_index: u32,
+        /// Who holds it now.
+        worker: Worker,
+    },
+    /// An operator changed how urgent it is.
+    PriorityChanged {
+        /// Before.
+        from: i32,
+        /// After.
+        to: i32,
+    },
+    /// An operator had it run again after it had ended.
+    Replayed {
+        /// How it had ended.
+        #[schema(value_type = words::TerminalOutcome)]
+        outcome: TerminalOutcome,
+        /// Why.
+        reason: String,
+    },
+    /// An operator keeps it from being claimed.
+    Held {
+        /// Why.
+        reason: String,
+    },
+    /// An operator let go.
+    Unheld,
+}
+
+impl From<event::FeedEvent> for FeedEvent {
+    fn from(fed: event::FeedEvent) -> Self {
+        let event::FeedEvent { cursor, event, execution_kind, tags } = fed;
+        Self {
+            cursor: cursor.to_string(),
+            execution_id: event.execution,
+            namespace: event.namespace.into(),
+            lane_id: event.lane.into(),
+            at: event.at,
+            event: event.kind.into(),
+            execution_kind: execution_kind.into(),
+            tags,
+        }
+    }
+}
+
+impl From<event::EventKind> for Event {
+    fn from(kind: event::EventKind) -> Self {
+        use event::EventKind as Kind;
+        match kind {
+            Kind::Completion { outcome, attempt_index, reason } => {
+                Self::Completion { outcome, attempt_index, reason }
+            }
+            Kind::AttemptFailed { attempt_index, failure, retry_at } => {
+                Self::AttemptFailed { attempt_index, failure: failure.into(), retry_at }
+            }
+            Kind::LeaseExpired { attempt_index, worker } => {
+                Self::LeaseExpired { attempt_index, worker: worker.into() }
+            }
+            Kind::LeaseRevoked { attempt_index, worker, reason } => {
+                Self::LeaseRevoked { attempt_index, worker: worker.into(), reason }
+            }
+            Kind::LeaseReclaimed { attempt_index, worker } => {
+                Self::LeaseReclaimed { attempt_index, worker: worker.into() }
+            }
+            Kind::PriorityChanged { from, to } => Self::PriorityChanged { from, to },
+            Kind::Replayed { outcome, reason } => Self::Replayed { outcome, reason },
+            Kind::Held { reason } => Self::Held { reason },
+            Kind::Unheld => Self::Unheld,
+        }
+    }
+}
+
+/// Which events a reader wants. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventParams {
+    /// After this place: a `cursor` or `next` that was answered before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Events in the page (default 100).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// Wait so long until there are some (default 0: answer at once).
+    #[param(maximum = 60000)]
+    pub wait_ms: u64,
+    /// Of these kinds, separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(example = "completion,attempt_failed")]
+    pub event: Option<String>,
+    /// Of this execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    /// In this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// In this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_id: Option<String>,
+    /// Of executions that carry this tag now, as `key:value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+/// Which events a stream carries. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// After this place; without one, and without `Last-Event-ID`, what happens from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Of these kinds, separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(example = "completion,attempt_failed")]
+    pub event: Option<String>,
+    /// Of this execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    /// In this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// In this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_id: Option<String>,
+    /// Of executions that carry this tag now, as `key:value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+impl StreamParams {
+    /// The question, without an end.
+    pub fn into_query(self) -> Result<EventQuery, Rejection> {
+        let Self { after, event, execution_id, namespace, lane_id, tag } = self;
+        let params = EventParams {
+            after,
+            event,
+            execution_id,
+            namespace,
+            lane_id,
+            tag,
+            ..EventParams::default()
+        };
+        params.into_query()
+    }
+}
+
+/// A question to the feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventQuery {
+    /// After this place; nothing when none was given.
+    pub after: Option<Cursor>,
+    /// Which events.
+    pub filter: Filter,
+    /// How many.
+    pub limit: u32,
+    /// How long to wait for the first.
+    pub wait_ms: u64,
+}
+
+impl EventParams {
+    /// The question.
+    pub fn into_query(self) -> Result<EventQuery, Rejection> {
+        check_wait(self.wait_ms)?;
+        Ok(EventQuery {
+            after: self.after.as_deref().map(str::parse).transpose()?,
+            filter: Filter {
+                kinds: self.event.as_deref().map(read_kinds).transpose()?.unwrap_or_default(),
+                namespace: self.namespace.map(Namespace::new).transpose()?,
+                lane: self.lane_id.map(LaneId::new).transpose()?,
+                execution: self.execution_id.as_deref().map(str::parse).transpose()?,
+                tag: self.tag.map(read_tag).transpose()?,
+            },
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            wait_ms: self.wait_ms,
+        })
+    }
+}
+
+fn read_kinds(list: &str) -> Result<Vec<EventName>, Rejection> {
+    let kind = |word: &str| {
+        word.parse().map_err(|_| {
+            Rejection::invalid(Code::InvalidInput, "event", word, "is not the kind of an event")
+        })
+    };
+    list.split(',').map(kind).collect()
+}
+
+/// A page of the feed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EventPage {
+    /// What happened, in order.
+    pub events: Vec<FeedEvent>,
+    /// Where to go on, to be sent as `after`; moves past events that the filter left out.
+    pub next: String,
+}
+
+impl From<ff_core::EventPage> for EventPage {
+    fn from(page: ff_core::EventPage) -> Self {
+        let events = page.events.into_iter().map(FeedEvent::from).collect();
+        Self { events, next: page.next.to_string() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_flat_object_and_reads_back() {
+        let id = ExecutionId::solo(Uuid::nil());
+        let event = event::Event {
+            execution: id,
+            namespace: "default".parse().unwrap(),
+            lane: "lane".parse().unwrap(),
+            at: Millis(5),
+            kind: event::EventKind::LeaseRevoked {
+                attempt_index: 2,
+                worker: ff_core::execution::Worker {
+                    id: "pool".parse().unwrap(),
+                    instance: "pool-1".parse().unwrap(),
+                },
+                reason: "stuck".to_owned(),
+            },
+        };
+        let kind = "kind".parse().unwrap();
+        let fed = event::FeedEvent {
+            cursor: Cursor::Seq(7),
+            event,
+            execution_kind: kind,
+            tags: BTreeMap::new(),
+        };
+        let sent = FeedEvent::from(fed);
+        let written = json!({
+            "cursor": "seq:7", "execution_id": id, "namespace": "default", "lane_id": "lane",
+            "at": 5, "event": "lease_revoked", "attempt_index": 2,
+            "worker": {"id": "pool", "instance": "pool-1"}, "reason": "stuck",
+            "execution_kind": "kind", "tags": {},
+        });
+        assert_eq!(serde_json::to_value(&sent).unwrap(), written);
+        assert_eq!(serde_json::from_value::<FeedEvent>(written).unwrap(), sent);
+    }
+
+    #[test]
+    fn a_question_that_makes_no_sense_is_refused_by_field() {
+        let text = |text: &str| Some(text.to_owned());
+        for (params, field) in [
+            (EventParams { after: text("yesterday"), ..EventParams::default() }, "cursor"),
+            (EventParams { event: text("party"), ..EventParams::default() }, "event"),
+            (EventParams { wait_ms: 60_001, ..EventParams::default() }, "wait_ms"),
+            (EventParams { limit: Some(0), ..EventParams::default() }, "limit"),
+        ] {
+            assert_eq!(params.into_query().unwrap_err().field, Some(field));
+        }
+    }
+}

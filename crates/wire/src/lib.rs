@@ -1,0 +1,45 @@
+//! The HTTP protocol as types, for the server and for clients.
+//!
+//! Everything is a flat JSON object in snake case. What can turn out in several ways says which in
+//! `status`. Times are integers, milliseconds since the Unix epoch; durations end in `_ms`. What
+//! must stay true:
+//!
+//! * a request with a field that nobody reads is refused, never accepted and ignored;
+//! * every type can be written and read, so that a client uses the same ones as the server;
+//! * what a request asks for is checked by `ff-core` and nowhere else: a conversion here only names
+//!   fields as users of HTTP know them;
+//! * there is no HTTP library in here.
+
+pub mod bounds;
+pub mod claim;
+pub mod code;
+pub mod create;
+pub mod event;
+pub mod info;
+pub mod lane;
+pub mod lease;
+pub mod payload;
+pub mod policy;
+pub mod problem;
+pub mod report;
+pub mod result;
+pub mod search;
+pub mod snapshot;
+pub mod steer;
+pub mod step;
+mod words;
+
+pub use bounds::WAIT_MS_MAX;
+pub use claim::{ClaimAnswer, ClaimRequest, ClaimedExecution};
+pub use code::{HttpCode, status_of};
+pub use create::{BatchAnswer, BatchRequest, CreateAnswer, CreateOutcome, NewExecution};
+pub use event::{EventPage, EventParams, FeedEvent, StreamParams};
+pub use info::{Health, Info};
+pub use lease::{Fence, RenewAnswer, RenewRequest};
+pub use payload::{Json, Payload};
+pub use problem::Problem;
+pub use report::{Report, ReportsAnswer, ReportsRequest};
+pub use result::{InputAnswer, ResultAnswer};
+pub use search::{ExecutionPage, SearchParams, WaitParams};
+pub use snapshot::{ExecutionSnapshot, History};
+pub use step::{StepLine, StepPage, StepParams, StepsRequest};

@@ -1,0 +1,54 @@
+//! The words of the engine, as schemas: the list of literals that `ff-core` itself has.
+
+use std::borrow::Cow;
+
+use ff_core::decide::claim;
+use ff_core::{execution, state, step};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+macro_rules! words {
+    ($($(#[doc = $doc:literal])* $name:ident in $module:ident)*) => { $(
+        $(#[doc = $doc])*
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let all = $module::$name::ALL.iter().map(|word| word.as_str());
+                let description = concat!($($doc),*).trim();
+                let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(all));
+                words.description(Some(description)).into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )* };
+}
+
+words! {
+    /// Where in its life an execution is.
+    Phase in state
+    /// How an execution ended.
+    TerminalOutcome in state
+    /// The one word for where an execution stands.
+    PublicState in state
+    /// What an execution waits for.
+    BlockingReason in state
+    /// Who cancelled an execution.
+    CancelledBy in execution
+    /// Why an attempt was made.
+    AttemptKind in execution
+    /// How an attempt ended.
+    AttemptOutcome in execution
+    /// How a lease ended.
+    LeaseEnd in execution
+    /// What a claim handed out.
+    ClaimKind in claim
+    /// What a step is.
+    StepKind in step
+}
