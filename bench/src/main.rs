@@ -36,6 +36,10 @@ fn main() -> anyhow::Result<()> {
                     ours::speed::idle_worker(place::engine(&url).await?).await
                 });
             }
+            "--noop-worker" => {
+                let url = words.next().context("on which database?")?;
+                return runtime.block_on(ours::worker::noop_worker(&url));
+            }
             row if ROWS.iter().any(|known| known.name == row) => arguments.row = Some(word),
             other => bail!("unknown row {other:?}; there are {}", names()),
         }

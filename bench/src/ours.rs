@@ -3,6 +3,7 @@
 pub mod backlog;
 pub mod cost;
 pub mod speed;
+pub mod worker;
 
 use std::time::Instant;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::floor::{postgres, sqlite};
-use crate::ours::{backlog, cost, speed};
+use crate::ours::{backlog, cost, speed, worker};
 use crate::place::Place;
 
 /// One thing that is measured.
@@ -54,6 +54,8 @@ enum What {
     ClaimOfMillion,
     ClaimBesideDelayed,
     DrainPinned,
+    Steps,
+    WorkerCpu,
 }
 
 /// What was measured.
@@ -88,7 +90,7 @@ const PG: &str = "postgres";
 const FILE: &str = "sqlite";
 
 /// Every row.
-pub const ROWS: [Row; 15] = [
+pub const ROWS: [Row; 17] = [
     row("create_callers32", PG, RATE, Some(Bar::RatioFrom(1.3)), What::CreateCallers32),
     row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.15)), What::CreateBatch1000),
     row("drain", PG, RATE, Some(Bar::RatioFrom(0.2)), What::Drain),
@@ -100,6 +102,8 @@ pub const ROWS: [Row; 15] = [
     row("claim_1m_vs_1k", PG, "ms", Some(Bar::RatioTo(1.5)), What::ClaimOfMillion),
     row("claim_1m_delayed", PG, "ms", Some(Bar::RatioTo(1.5)), What::ClaimBesideDelayed),
     row("drain_pinned_horizon", PG, RATE, Some(Bar::RatioFrom(0.85)), What::DrainPinned),
+    row("steps_c16", PG, "steps/s", Some(Bar::RatioFrom(1.0)), What::Steps),
+    row("worker_cpu_us", PG, "µs per execution", Some(Bar::ValueTo(25.0)), What::WorkerCpu),
     row("create_callers32", FILE, RATE, None, What::CreateCallers32),
     row("create_batch1000", FILE, RATE, None, What::CreateBatch1000),
     row("drain", FILE, RATE, None, What::Drain),
@@ -152,7 +156,7 @@ impl Row {
         let compared = |(value, floor): (f64, f64)| Figure { floor: Some(floor), ..plain(value) };
         Ok(match self.what {
             What::CreateCallers32 => {
-                let floor = floor(place, sqlite::insert_each, postgres::insert_each).await?;
+                let floor = floor(place, sqlite::insert_each, postgres::insert_each32).await?;
                 compared((speed::create_callers32(place).await?, floor))
             }
             What::CreateBatch1000 => {
@@ -180,6 +184,11 @@ impl Row {
             What::IdleStatements => plain(cost::idle_statements(place).await?),
             What::ClaimOfMillion => compared(backlog::claim_1m_vs_1k(place).await?),
             What::ClaimBesideDelayed => compared(backlog::claim_1m_delayed(place).await?),
+            What::Steps => {
+                let floor = floor(place, sqlite::insert_each, postgres::insert_each16).await?;
+                compared((worker::steps_c16(place).await?, floor))
+            }
+            What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),
             What::DrainPinned => compared(backlog::drain_pinned_horizon(place).await?),
         })
     }

@@ -34,17 +34,25 @@ where
 }
 
 /// 32 clients, each committing one row at a time.
-pub async fn insert_each(url: &str) -> anyhow::Result<f64> {
-    const CLIENTS: u32 = 32;
+pub async fn insert_each32(url: &str) -> anyhow::Result<f64> {
+    insert_each(url, 32).await
+}
+
+/// 16 clients, each committing one row at a time.
+pub async fn insert_each16(url: &str) -> anyhow::Result<f64> {
+    insert_each(url, 16).await
+}
+
+async fn insert_each(url: &str, clients: u32) -> anyhow::Result<f64> {
     const EACH: u32 = 1_000;
     table(url).await?;
     let mut connections = Vec::new();
-    for _ in 0..CLIENTS {
+    for _ in 0..clients {
         connections.push(Some(connect(url).await?));
     }
     let connections = std::sync::Mutex::new(connections);
     let begun = Instant::now();
-    at_once(CLIENTS, |number| {
+    at_once(clients, |number| {
         let at = usize::try_from(number).unwrap_or(0);
         let client = connections.lock().expect("nobody panics")[at].take();
         async move {
@@ -58,7 +66,7 @@ pub async fn insert_each(url: &str) -> anyhow::Result<f64> {
         }
     })
     .await?;
-    Ok(per_second(CLIENTS * EACH, begun))
+    Ok(per_second(clients * EACH, begun))
 }
 
 async fn fill(url: &str, clients: u32, each: u32) -> anyhow::Result<()> {

@@ -29,6 +29,11 @@ impl Client {
         Self { fabric }
     }
 
+    /// What it speaks to.
+    pub fn fabric(&self) -> &Arc<dyn Fabric> {
+        &self.fabric
+    }
+
     /// An execution of some kind with an input, to be created when it is awaited.
     pub fn create(&self, kind: impl AsRef<str>, input: impl Serialize) -> Creation {
         Creation::new(Arc::clone(&self.fabric), kind.as_ref(), &input)

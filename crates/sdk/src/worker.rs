@@ -159,6 +159,7 @@ impl Worker {
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
             ended: CancellationToken::new(),
+            dropped: CancellationToken::new(),
             fabric: self.fabric,
             handlers: self.handlers,
             shared: Arc::new(self.shared),
@@ -211,8 +212,10 @@ struct Crew {
     tasks: TaskTracker,
     /// Nothing is claimed or started any more.
     draining: CancellationToken,
-    /// Nothing runs any more.
+    /// Nothing runs any more: what does is given back.
     ended: CancellationToken,
+    /// Everything is dropped where it stands.
+    dropped: CancellationToken,
 }
 
 /// A worker at work. Dropping it stops it where it is, which leaves its leases to run out; better to
@@ -261,6 +264,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.crew.draining.cancel();
+        self.crew.dropped.cancel();
         self.renewing.abort();
     }
 }

@@ -71,7 +71,10 @@ pub async fn run(crew: Arc<Crew>, work: Work, lost: CancellationToken) {
             say(&crew, report, &lost).await;
         }
     };
-    whole.instrument(span).await;
+    tokio::select! {
+        () = whole.instrument(span) => {}
+        () = crew.dropped.cancelled() => {}
+    }
     crew.held.remove(id);
     crew.freed.notify_one();
 }

@@ -29,6 +29,7 @@ impl World {
 }
 
 async fn act(world: &World, deed: &str) -> Result<String> {
+    tokio::task::yield_now().await;
     world.note(deed);
     Ok(format!("{deed} done"))
 }

@@ -1,0 +1,1163 @@
+// The live page: it shows lanes, executions and one execution, and changes nothing.
+//
+// What must stay true:
+// * Everything that comes from the API reaches the document as text, never as markup.
+// * A view is a function of the data last read. `patch` makes the document look like it and touches
+//   only what differs: scroll position, selection, focus and opened details survive every refresh.
+// * Requests are bounded: one refresh at a time, at most two a second, none while the tab is hidden.
+'use strict';
+
+const PAGE_ROWS = 50;
+const ROWS_MAX = 1000; // the most that the API hands out at once
+const STEPS_MAX = 1000; // the most that a history holds
+const ATTEMPTS_DRAWN_MAX = 20;
+const REFRESH_GAP_MS = 500;
+const POLL_MS = 3000;
+const POLL_ACTIVE_MS = 1000; // steps and progress make no events, and someone is looking at them
+const COUNTS_GAP_MS = 5000;
+const STREAM_SILENCE_MS = 40_000; // the server writes a comment every 15 s
+const STREAM_BACKOFF_MAX_MS = 15_000;
+const STATES = ['waiting', 'delayed', 'active', 'completed', 'failed', 'cancelled', 'expired'];
+// The names are those of the API, so that a shared link reads like a request.
+const FILTERS = ['state', 'lane_id', 'execution_kind', 'tag', 'namespace'];
+
+// What was read last. Views draw from here and from nowhere else.
+const data = { lanes: null, counts: null, list: null, history: null, payloads: new Map(), problem: null };
+let route = { view: 'list', filters: {} };
+let rowsWanted = PAGE_ROWS;
+let zoom = null; // the attempt that fills the timeline; null shows the whole life
+let skewMs = 0; // how far the browser's clock is behind the store's, which decides
+
+// ---- Theme -------------------------------------------------------------------------------------
+
+// Storage may be forbidden, as in some private windows; then a choice lasts as long as the page.
+function stored(storage, key, value) {
+  try {
+    return value === undefined ? window[storage].getItem(key) : window[storage].setItem(key, value);
+  } catch {
+    return null;
+  }
+}
+
+function applyTheme(theme) {
+  if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
+}
+
+function toggleTheme() {
+  const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+  const theme = (document.documentElement.dataset.theme ?? system) === 'dark' ? 'light' : 'dark';
+  applyTheme(theme);
+  stored('localStorage', 'ff-theme', theme);
+}
+
+applyTheme(stored('localStorage', 'ff-theme'));
+
+// ---- Document ----------------------------------------------------------------------------------
+
+const $ = (id) => document.getElementById(id);
+
+function fill(node, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined) continue;
+    // The content security policy forbids style attributes but not the style object.
+    if (name === 'style') for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''));
+  return node;
+}
+
+const el = (tag, props = {}, ...children) => fill(document.createElement(tag), props, children);
+const svg = (tag, props = {}, ...children) =>
+  fill(document.createElementNS('http://www.w3.org/2000/svg', tag), props, children);
+const template = (name) => $(`${name}-template`).content.cloneNode(true);
+const icon = (name) =>
+  svg('svg', { class: 'icon', width: 14, height: 14, 'aria-hidden': 'true' }, svg('use', { href: `#icon-${name}` }));
+
+const keyOf = (node) => node.dataset?.key;
+const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName;
+
+/** Makes `old` look like `fresh`, touching only what differs. Children with a key keep their node. */
+function patch(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  if (fresh.dataset.sign && fresh.dataset.sign === old.dataset.sign) return;
+  patchAttributes(old, fresh);
+  patchChildren(old, fresh);
+}
+
+function patchAttributes(old, fresh) {
+  for (const { name, value } of fresh.attributes) {
+    if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const { name } of [...old.attributes]) {
+    // What a person opened stays open.
+    if (name !== 'style' && name !== 'open' && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+}
+
+function patchChildren(old, fresh) {
+  const wanted = [...fresh.childNodes];
+  const staying = new Set(wanted.map(keyOf));
+  const keyed = new Map([...old.children].filter(keyOf).map((child) => [keyOf(child), child]));
+  let at = old.firstChild;
+  for (const next of wanted) {
+    // Moving a node costs its focus and selection, so what leaves goes before what stays is placed.
+    while (at && keyOf(at) && !staying.has(keyOf(at))) at = dropAndStep(at);
+    const match = keyOf(next) ? keyed.get(keyOf(next)) : at && !keyOf(at) ? at : null;
+    if (!match || !alike(match, next)) {
+      old.insertBefore(next, at);
+      continue;
+    }
+    if (match === at) at = at.nextSibling;
+    else old.insertBefore(match, at);
+    patch(match, next);
+  }
+  while (at) at = dropAndStep(at);
+}
+
+function dropAndStep(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+let drawn = new Map(); // what is on the page with a sign: key to sign
+
+/** Builds a node only when its sign, all that it shows, has changed: a thousand rows cost little. */
+function signed(make, tag, key, sign, build) {
+  const props = { 'data-key': key, 'data-sign': sign };
+  if (drawn.get(key) === sign) return make(tag, props); // `patch` keeps the one on the page
+  const [more, ...children] = build();
+  return make(tag, { ...props, ...more }, ...children);
+}
+
+const show = (container, ...children) => patchChildren(container, el('div', {}, ...children));
+
+// ---- Words and numbers -------------------------------------------------------------------------
+
+const now = () => Date.now() + skewMs;
+const whole = new Intl.NumberFormat('en');
+const count = (n, word) => `${whole.format(n)} ${word}${n === 1 ? '' : 's'}`;
+const words = (text) => text.replaceAll('_', ' ');
+const shorten = (text, max) => (text.length > max ? `${text.slice(0, max - 1)}…` : text);
+
+function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
+  const s = Math.round(ms / 1000);
+  const pair = (big, unit, small, rest) => `${Math.floor(big)} ${unit}${small >= 1 ? ` ${Math.floor(small)} ${rest}` : ''}`;
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return pair(s / 60, 'min', s % 60, 's');
+  if (s < 86_400) return pair(s / 3600, 'h', (s / 60) % 60, 'min');
+  return pair(s / 86_400, 'd', (s / 3600) % 24, 'h');
+}
+
+/** In one unit, rounded down: for ages, which need no more. */
+function roughly(ms) {
+  const s = Math.floor(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  return s < 86_400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} d`;
+}
+
+function relative(at) {
+  const ms = now() - at;
+  if (Math.abs(ms) < 1000) return 'now';
+  return ms > 0 ? `${roughly(ms)} ago` : `in ${roughly(-ms)}`;
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', {
+  year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit',
+  fractionalSecondDigits: 3, timeZoneName: 'short',
+});
+const absolute = (at) => clock.format(at);
+const when = (at) => el('time', { datetime: new Date(at).toISOString(), title: absolute(at) }, relative(at));
+
+function bytes(n) {
+  if (n < 1024) return count(n, 'byte');
+  return n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;
+}
+
+// UUIDv7 begins with the time, so that neighbours share their beginning: the end tells them apart.
+const shortId = (id) => `…${id.slice(-8)}`;
+const executionHref = (id) => `#/executions/${encodeURIComponent(id)}`;
+
+function listHref(filters) {
+  const query = new URLSearchParams(FILTERS.filter((name) => filters[name]).map((name) => [name, filters[name]]));
+  return `#/executions${query.size ? `?${query}` : ''}`;
+}
+
+const copyButton = (text, what) => el('button', {
+  type: 'button', class: 'copy', 'data-copy': text, 'aria-label': `Copy ${what}`, title: `Copy ${what}`,
+}, icon('copy'));
+const stateWord = (state) => el('span', { class: `state is-${state}` }, el('i'), state);
+const barOf = (percent, props) => el('span', { ...props, class: `bar ${props?.class ?? ''}` },
+  el('i', { style: { width: `${percent}%` } }));
+
+const isTerminal = (x) => !['waiting', 'delayed', 'active'].includes(x.public_state);
+/** Until when it waits. The snapshot says it only inside its sentence. */
+const wakeAt = (x) => Number(/until (\d+)/.exec(x.blocking_detail ?? '')?.[1] ?? 0);
+
+// ---- API ---------------------------------------------------------------------------------------
+
+/** A refusal, with what the problem document says. */
+class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail ?? body.title ?? `The server answered ${status}.`);
+    Object.assign(this, { status, code: body.code ?? `status_${status}`, hint: body.hint });
+  }
+}
+
+const unreachable = () => new Problem(0, {
+  code: 'unreachable', detail: 'The server does not answer.', hint: 'Is ff serve running? This page keeps trying.',
+});
+
+// Numbers that JavaScript cannot hold, like 64-bit ids in a payload, are kept as they were written.
+const exactly = (key, value, context) =>
+  typeof value === 'number' && context?.source && JSON.rawJSON && String(value) !== context.source
+    ? JSON.rawJSON(context.source) : value;
+
+function authorization() {
+  const token = stored('sessionStorage', 'ff-token') ?? authorization.token;
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+async function get(path, signal) {
+  let response;
+  let text;
+  try {
+    response = await fetch(path, { signal, cache: 'no-store', headers: authorization() });
+    text = await response.text();
+  } catch (error) {
+    throw signal?.aborted ? error : unreachable();
+  }
+  if (response.status === 401) askForToken();
+  let body = null;
+  try {
+    body = JSON.parse(text, exactly);
+  } catch {
+    // Something between here and the server may answer in its own words; told below.
+  }
+  if (!response.ok || !body) throw new Problem(response.status, body ?? { detail: 'The answer is not JSON.' });
+  return body;
+}
+
+function askForToken() {
+  if ($('token-dialog').open || askForToken.declined) return;
+  $('token-refused').textContent = authorization().Authorization ? 'That token was refused.' : '';
+  $('token-dialog').showModal();
+}
+
+function keepToken(event) {
+  event.preventDefault();
+  authorization.token = $('token').value.trim();
+  stored('sessionStorage', 'ff-token', authorization.token);
+  $('token').value = '';
+  $('token-dialog').close();
+  restart();
+}
+
+// ---- Refreshing --------------------------------------------------------------------------------
+
+const refresher = { timer: 0, poll: 0, abort: null, again: false, notBefore: 0 };
+
+/** Reads again soon. However often it is called, one refresh runs at a time, two a second. */
+function refreshSoon() {
+  if (document.hidden || refresher.timer) return;
+  if (refresher.abort) refresher.again = true;
+  else refresher.timer = setTimeout(refresh, Math.max(0, refresher.notBefore - performance.now()));
+}
+
+function stopRefreshing() {
+  clearTimeout(refresher.timer);
+  clearTimeout(refresher.poll);
+  refresher.abort?.abort();
+  Object.assign(refresher, { timer: 0, abort: null, again: false, notBefore: 0 });
+}
+
+async function refresh() {
+  const abort = new AbortController();
+  const began = performance.now();
+  Object.assign(refresher, { timer: 0, abort, again: false });
+  clearTimeout(refresher.poll);
+  const load = route.view === 'list' ? loadList : loadExecution;
+  const problem = await load(abort.signal).then(() => null, (error) => error);
+  // Another route took over, and what was read belongs to the one before.
+  if (abort.signal.aborted) return;
+  data.problem = problem;
+  // A store that answers slowly is asked less often.
+  const took = performance.now() - began;
+  Object.assign(refresher, { abort: null, notBefore: performance.now() + Math.max(REFRESH_GAP_MS, 4 * took) });
+  // Without a token nothing is asked again; the token, when it comes, begins anew.
+  if (problem?.status !== 401) refresher.poll = setTimeout(refreshSoon, pollDelay());
+  if (refresher.again && problem?.status !== 401) refreshSoon();
+  render();
+}
+
+// Creations, claims, steps and progress make no events, so the page polls also while it is live.
+function pollDelay() {
+  return route.view === 'execution' && data.history?.snapshot.public_state === 'active' ? POLL_ACTIVE_MS : POLL_MS;
+}
+
+/** Begins anew: on a new route, with a new token, when the tab is looked at again. */
+function restart() {
+  askForToken.declined = false;
+  data.problem = null;
+  stopRefreshing();
+  closeStream();
+  if (document.hidden) return;
+  refreshSoon();
+  openStream();
+  readClock();
+}
+
+async function readClock() {
+  // When it fails, the refresh that runs beside it tells what is wrong.
+  const info = await get('/v1/info').catch(() => null);
+  if (!info) return;
+  skewMs = info.server_time - Date.now();
+  $('about').textContent = `${info.version} · ${info.backend}`;
+}
+
+// ---- Stream ------------------------------------------------------------------------------------
+
+const stream = { abort: null, timer: 0, watchdog: 0, open: false, failures: 0 };
+
+function closeStream() {
+  stream.abort?.abort();
+  clearTimeout(stream.timer);
+  clearTimeout(stream.watchdog);
+  Object.assign(stream, { abort: null, open: false });
+}
+
+async function openStream() {
+  if (data.problem?.status === 401) return;
+  const abort = new AbortController();
+  stream.abort = abort;
+  // Whatever it ends with, the answer is to try again.
+  await follow(abort).catch(() => null);
+  if (stream.abort !== abort) return; // closed on purpose
+  Object.assign(stream, { open: false, failures: stream.failures + 1 });
+  showLive();
+  const backoff = Math.min(STREAM_BACKOFF_MAX_MS, 500 * 2 ** stream.failures);
+  // Spread out, so that all pages do not return in the same moment after a restart of the server.
+  stream.timer = setTimeout(openStream, backoff * (0.5 + Math.random() / 2));
+}
+
+async function follow(abort) {
+  // fetch and not EventSource, which cannot send the Authorization header. No Last-Event-ID: after
+  // a gap everything shown is read again anyway.
+  const response = await fetch(`/v1/events/stream?${streamFilter()}`, {
+    signal: abort.signal, cache: 'no-store', headers: { Accept: 'text/event-stream', ...authorization() },
+  });
+  if (!response.ok) return;
+  if (stream.failures) refreshSoon();
+  Object.assign(stream, { open: true, failures: 0 });
+  showLive();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ''; ;) {
+    clearTimeout(stream.watchdog);
+    stream.watchdog = setTimeout(() => abort.abort(), STREAM_SILENCE_MS);
+    const { value, done } = await reader.read();
+    if (done) return;
+    // An event only says that something changed; not parsing it keeps a busy feed cheap.
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    if (lines.some((line) => line.startsWith('data:'))) refreshSoon();
+  }
+}
+
+function streamFilter() {
+  if (route.view === 'execution') return new URLSearchParams({ execution_id: route.id });
+  const given = ['lane_id', 'namespace', 'tag'].filter((name) => route.filters[name]);
+  return new URLSearchParams(given.map((name) => [name, route.filters[name]]));
+}
+
+const LIVE_TITLES = {
+  live: 'Changes appear as they happen', reconnecting: 'The stream of events broke; trying again',
+  polling: 'No stream of events; reading every 3 s instead', locked: 'The server asks for a token',
+  offline: 'The server does not answer; trying again',
+};
+
+function showLive() {
+  const status = data.problem?.code === 'unreachable' ? 'offline' : data.problem?.status === 401 ? 'locked'
+    : stream.open ? 'live' : stream.failures > 2 ? 'polling' : stream.failures ? 'reconnecting' : null;
+  // A stream that is being opened for another route is no news.
+  if (!status || $('live').dataset.status === status) return;
+  $('live').dataset.status = status;
+  $('live').title = LIVE_TITLES[status];
+  $('live').lastElementChild.textContent = status;
+}
+
+// ---- Lanes and the list ------------------------------------------------------------------------
+
+async function loadList(signal) {
+  const of = listHref(route.filters);
+  const query = new URLSearchParams({ ...route.filters, limit: rowsWanted });
+  // Who has scrolled down reads: the window stays where it is, and only its rows change.
+  const held = data.list?.of === of && data.list.executions.length > 0 && $('rows').getBoundingClientRect().top < 0;
+  if (held) query.set('created_to', data.list.executions[0].created_at + 1);
+  const loadRows = async () => { data.list = { ...await get(`/v1/executions?${query}`, signal), held, of }; };
+  await Promise.all([loadRows(), loadLanes(signal), loadCounts(signal)]);
+}
+
+async function loadLanes(signal) {
+  const { lanes } = await get('/v1/lanes', signal);
+  // An age goes on growing between two answers, so it is kept as a time.
+  data.lanes = lanes.map((lane) => ({ ...lane, since: lane.waiting ? now() - lane.oldest_waiting_ms : null }));
+}
+
+// Counting looks at every execution, so the longer it takes the rarer it is done.
+async function loadCounts(signal) {
+  const began = performance.now();
+  if (began < (loadCounts.notBefore ?? 0)) return;
+  data.counts = (await get('/v1/counts', signal)).counts;
+  loadCounts.notBefore = performance.now() + Math.max(COUNTS_GAP_MS, 50 * (performance.now() - began));
+}
+
+function countOf(state, lane) {
+  const fits = (c) => (!state || c.state === state) && (!lane || c.lane_id === lane);
+  return (data.counts ?? []).filter(fits).reduce((sum, c) => sum + c.count, 0);
+}
+
+/** Draws the list; answers whether the problem, if there is one, stands in its place. */
+function renderList() {
+  document.title = 'Executions · FlowFabric';
+  renderLanes();
+  renderStates();
+  renderFilters();
+  const list = data.list?.of === listHref(route.filters) ? data.list : null;
+  const instead = isRefused() || (!list && data.problem);
+  const rows = instead ? [] : (list?.executions ?? []);
+  $('newest').hidden = !list?.held;
+  $('table').classList.toggle('is-empty', rows.length === 0);
+  show($('rows'), rows.map(executionRow));
+  show($('list-foot'), instead ? problemCard(data.problem) : listFoot(list));
+  return instead;
+}
+
+function renderLanes() {
+  if (!data.lanes) return;
+  const deepest = Math.max(1, ...data.lanes.map((lane) => lane.waiting));
+  const none = el('p', { class: 'muted lane-none' }, 'A lane exists from the first execution that names it.');
+  show($('lanes'), data.lanes.length ? data.lanes.map((lane) => laneCard(lane, deepest)) : none);
+}
+
+function laneCard(lane, deepest) {
+  const chosen = route.filters.lane_id === lane.lane_id;
+  const href = listHref({ ...route.filters, lane_id: chosen ? '' : lane.lane_id });
+  const active = countOf('active', lane.lane_id);
+  return el('a', { class: 'lane card', href, 'data-key': lane.lane_id, 'aria-current': chosen ? 'true' : null },
+    el('span', { class: 'lane-name clip', title: lane.lane_id }, lane.lane_id),
+    el('span', { class: 'lane-depth' },
+      el('b', {}, whole.format(lane.waiting) + (lane.waiting_capped ? '+' : '')), ' waiting'),
+    // A single one must be seen beside thousands.
+    barOf(lane.waiting ? Math.max(2, (100 * lane.waiting) / deepest) : 0),
+    el('span', { class: 'lane-age' }, lane.since === null ? 'nothing waits' : `next waits ${roughly(now() - lane.since)}`),
+    el('span', { class: 'lane-active' }, active ? `${whole.format(active)} active` : ''));
+}
+
+function renderStates() {
+  // Counts know lanes and states only; beside another filter they would count something else.
+  const counted = data.counts && ['execution_kind', 'tag', 'namespace'].every((name) => !route.filters[name]);
+  const chip = (state) => el('a', {
+    'data-key': state || 'all', class: `chip is-${state || 'any'}`, href: listHref({ ...route.filters, state }),
+    'aria-current': (route.filters.state ?? '') === state ? 'true' : null,
+  }, state ? el('i') : null, state || 'all',
+  counted ? el('span', {}, whole.format(countOf(state, route.filters.lane_id))) : null);
+  show($('states'), ['', ...STATES].map(chip));
+}
+
+function renderFilters() {
+  const form = $('filters').elements;
+  const lanes = new Set([...(data.lanes ?? []).map((lane) => lane.lane_id), route.filters.lane_id ?? '']);
+  lanes.delete('');
+  const option = (value) => el('option', { value, 'data-key': value || 'any' }, value || 'any');
+  show(form.lane_id, ['', ...lanes].map(option));
+  const kinds = new Set((data.list?.executions ?? []).map((x) => x.execution_kind));
+  show($('kinds'), [...kinds].sort().map(option));
+  for (const name of FILTERS) {
+    if (form[name] && form[name] !== document.activeElement) form[name].value = route.filters[name] ?? '';
+  }
+  $('clear').hidden = FILTERS.every((name) => !route.filters[name]);
+}
+
+function executionRow(x) {
+  const took = x.started_at ? duration((x.completed_at ?? now()) - x.started_at) : '–';
+  const sign = [x.last_mutation_at, x.public_state, took, relative(x.created_at), relative(wakeAt(x)),
+    x.progress?.at].join();
+  return signed(el, 'tr', x.execution_id, sign, () => executionCells(x, took));
+}
+
+function executionCells(x, took) {
+  const href = executionHref(x.execution_id);
+  const tags = Object.entries(x.tags).map(([key, value]) => `${key}:${value}`).join('  ');
+  return [{ 'data-href': href, class: `is-${x.public_state}` },
+    el('td', { class: 'c-state' }, stateWord(x.public_state)),
+    el('td', { class: 'c-what' },
+      el('a', { class: 'kind', href, title: x.execution_kind }, x.execution_kind),
+      el('span', { class: 'under' },
+        el('code', { title: x.execution_id }, shortId(x.execution_id)), copyButton(x.execution_id, 'the id'),
+        el('span', { class: 'tags-line', title: tags }, tags))),
+    el('td', { class: 'c-lane', title: x.lane_id }, x.lane_id),
+    el('td', { class: 'c-note' }, standing(x)),
+    el('td', { class: 'c-attempts' }, x.counts.attempts),
+    el('td', { class: 'c-took' }, took),
+    el('td', { class: 'c-created' }, when(x.created_at))];
+}
+
+/** What there is to say about where it stands, in one line. */
+function standing(x) {
+  const line = (title, ...content) => el('span', { class: 'clip', title }, content.length ? content : title);
+  const failure = x.failure ? `${x.failure.category}: ${x.failure.reason}` : '';
+  if (isTerminal(x)) return line(failure || (x.ended_because ?? ''));
+  if (x.public_state === 'active') {
+    return x.progress ? progressLine(x.progress) : line(`leased by ${x.current_lease?.worker.instance}`);
+  }
+  if (x.public_state === 'waiting' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
+  const verb = x.blocking_reason === 'waiting_for_retry_backoff' ? 'retries ' : 'goes on ';
+  return line(failure, verb, when(wakeAt(x)), failure ? ` · ${failure}` : '');
+}
+
+const percentOf = ({ percent }) => (Number.isFinite(percent) ? `${percent}%` : '');
+
+function progressLine(progress) {
+  const text = [percentOf(progress), progress.message].filter(Boolean).join(' · ');
+  return el('span', { class: 'progress-line', title: text }, progressBar(progress), el('span', { class: 'clip' }, text));
+}
+
+const progressBar = (progress) => percentOf(progress) && barOf(progress.percent, {
+  role: 'progressbar', 'aria-valuenow': progress.percent, 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-label': 'progress',
+});
+
+function listFoot(list) {
+  const note = (text) => el('p', { class: 'muted center' }, text);
+  if (!list) return note('Loading…');
+  const shown = list.executions.length;
+  if (shown === 0) return template($('clear').hidden ? 'first' : 'nothing');
+  if (!list.next) return note(`${count(shown, 'execution')}, and that is all.`);
+  if (rowsWanted < ROWS_MAX) return el('button', { type: 'button', class: 'more', 'data-do': 'more' }, 'Load more');
+  return note(`The newest ${whole.format(ROWS_MAX)} are shown. Narrow the filters to find others.`);
+}
+
+// What was asked for is wrong: showing the answer to an earlier question would mislead.
+const isRefused = () => data.problem?.status >= 400 && data.problem.status < 500;
+
+const problemCard = (problem) => el('div', { class: 'problem', role: 'alert' },
+  el('code', {}, problem.code ?? problem.name), el('p', {}, problem.message),
+  problem.hint ? el('p', { class: 'muted' }, problem.hint) : null,
+  problem.status === 401 ? el('button', { type: 'button', 'data-do': 'token' }, 'Enter the token') : null);
+
+// ---- One execution -----------------------------------------------------------------------------
+
+async function loadExecution(signal) {
+  const { id } = route;
+  const path = `/v1/executions/${encodeURIComponent(id)}`;
+  data.history = { ...await get(`${path}/history`, signal), of: id };
+  const x = data.history.snapshot;
+  await loadPayload(inputKey(x), `${path}/input`, signal);
+  if (x.public_state === 'completed') await loadPayload(resultKey(x), `${path}/result`, signal);
+}
+
+const inputKey = (x) => `input ${x.execution_id}`;
+// A replay may end with another result.
+const resultKey = (x) => `result ${x.execution_id} ${x.completed_at}`;
+
+async function loadPayload(key, path, signal) {
+  if (data.payloads.has(key)) return;
+  const body = await get(path, signal).catch((problem) => {
+    // What is refused is told in its place and does not hide the rest.
+    if (problem.status >= 400 && problem.status < 500) return { problem };
+    throw problem;
+  });
+  if (data.payloads.size >= 20) data.payloads.clear();
+  data.payloads.set(key, body);
+}
+
+/** Draws one execution; answers whether the problem, if there is one, stands in its place. */
+function renderExecution() {
+  const view = $('execution-view');
+  const history = data.history?.of === route.id ? data.history : null;
+  const back = el('a', { class: 'back', href: listPlace.href }, icon('back'), 'Executions');
+  if (!history || isRefused()) {
+    const what = data.problem ? problemCard(data.problem) : el('p', { class: 'muted' }, 'Loading…');
+    show(view, back, el('div', { class: 'card pad waiting-room' }, what));
+    return true;
+  }
+  const x = history.snapshot;
+  document.title = `${x.execution_kind} · ${x.public_state} · FlowFabric`;
+  const drawing = timeline(history);
+  show(view, back, headCard(x),
+    section('Timeline', null, zoomButtons(history), drawing.node, template('legend')),
+    el('div', { class: 'columns', 'data-key': 'columns' },
+      el('div', {}, stepsSection(history, drawing), attemptsSection(history), eventsSection(history)),
+      el('div', {}, payloadSection('Input', 'input', inputKey(x)), resultSection(x))));
+  return false;
+}
+
+const section = (title, size, ...children) => el('section', { class: 'card', 'data-key': title },
+  el('h2', { class: 'card-title' }, title, size ? el('span', { class: 'size' }, whole.format(size)) : null), ...children);
+const none = (text) => el('p', { class: 'none' }, text);
+
+function headCard(x) {
+  return el('section', { class: `card pad is-${x.public_state}`, 'data-key': 'head' },
+    el('div', { class: 'head-line' }, el('h1', {}, x.execution_kind), stateWord(x.public_state)),
+    el('div', { class: 'under' },
+      el('code', { class: 'whole-id' }, x.execution_id), copyButton(x.execution_id, 'the id')),
+    el('dl', { class: 'facts' }, facts(x)),
+    tagList(x.tags), progressPanel(x.progress), leasePanel(x.current_lease), troublePanels(x));
+}
+
+function facts(x) {
+  const { attempts, retries, reclaims, replays } = x.counts;
+  const extra = [[retries, 'retry', 'retries'], [reclaims, 'reclaim', 'reclaims'], [replays, 'replay', 'replays']]
+    .filter(([n]) => n > 0).map(([n, one, many]) => `${n} ${n === 1 ? one : many}`).join(', ');
+  const fact = (name, value, more) =>
+    el('div', {}, el('dt', {}, name), el('dd', {}, value, more ? el('small', {}, ` ${more}`) : null));
+  const took = x.started_at && x.completed_at ? `took ${duration(x.completed_at - x.started_at)}` : '';
+  return [
+    fact('Lane', el('a', { href: listHref({ lane_id: x.lane_id }) }, x.lane_id)),
+    fact('Namespace', x.namespace),
+    fact('Priority', x.priority),
+    fact('Attempts', attempts, extra),
+    fact('Created', when(x.created_at), x.creator_identity ? `by ${x.creator_identity}` : ''),
+    fact('Started', x.started_at ? when(x.started_at) : '–'),
+    x.current_lease ? fact('Running for', duration(now() - x.started_at))
+      : fact('Ended', x.completed_at ? when(x.completed_at) : '–', took),
+    fact('Deadline', x.deadline_at ? when(x.deadline_at) : 'none'),
+  ];
+}
+
+function tagList(tags) {
+  const tag = ([key, value]) => el('a', { class: 'tag', href: listHref({ tag: `${key}:${value}` }), title: 'Executions with this tag' },
+    el('span', {}, key), shorten(value, 60));
+  return Object.keys(tags).length ? el('div', { class: 'tags' }, Object.entries(tags).map(tag)) : null;
+}
+
+const panel = (title, tone, text, more) => el('div', { class: `panel ${tone}`, 'data-key': title },
+  el('b', {}, title), el('span', { class: 'grow' }, text), more);
+
+function progressPanel(progress) {
+  if (!progress) return null;
+  const text = [percentOf(progress), ` ${progress.message ?? ''}`, el('small', {}, ' ', when(progress.at))];
+  return panel('Progress', '', text, progressBar(progress));
+}
+
+function leasePanel(lease) {
+  if (!lease) return null;
+  const left = Math.max(0, lease.expires_at - now());
+  const share = Math.min(100, (100 * left) / Math.max(1, lease.expires_at - lease.last_heartbeat_at));
+  const text = ['held by ', el('code', {}, lease.worker.instance), el('small', {}, ` of ${lease.worker.id}, renewed `,
+    when(lease.last_heartbeat_at), ', ends ', when(lease.expires_at))];
+  return panel('Lease', '', text, barOf(share, { title: `${duration(left)} left` }));
+}
+
+/** Why it waits, why it ended, what its last attempt failed with. */
+function troublePanels(x) {
+  const trouble = (title, tone, text) => panel(title, `trouble is-${tone}`, text);
+  const panels = [];
+  if (x.blocking_reason !== 'none') {
+    const what = words(x.blocking_reason).replace(/^waiting /, '');
+    const wakes = x.public_state === 'delayed' && wakeAt(x);
+    const text = wakes ? [`${what}, goes on `, when(wakeAt(x))] : x.blocking_detail ?? what;
+    panels.push(trouble('Waits', x.public_state, text));
+  }
+  const because = x.ended_because ?? '';
+  if (x.public_state === 'cancelled') panels.push(trouble('Cancelled', 'cancelled', `by ${x.cancelled_by}: ${because}`));
+  if (x.public_state === 'expired') panels.push(trouble('Expired', 'expired', because));
+  const title = isTerminal(x) ? 'Failed' : 'Last failure';
+  if (x.failure) panels.push(trouble(title, 'failed', [el('code', {}, x.failure.category), ` ${x.failure.reason}`]));
+  return panels;
+}
+
+function stepsSection({ steps, attempts }, drawing) {
+  if (!steps.length) return section('Steps', 0, none('No step was recorded. A step runs once; its result is remembered over retries.'));
+  return section('Steps', steps.length,
+    el('div', { class: 'lines', 'data-key': 'lines' }, steps.map((step) => stepLine(step, drawing, attempts.length > 1))),
+    steps.length >= STEPS_MAX ? none(`The first ${whole.format(STEPS_MAX)} are shown.`) : null);
+}
+
+function stepLine(step, { spans, range }, several) {
+  const key = `step-${step.number}`;
+  const { from, to } = spans.get(step.number) ?? { from: step.at - step.ran_ms, to: step.at };
+  const took = step.kind === 'run' || to > from ? duration(to - from) : '';
+  const share = (t) => Math.round(Math.min(100, Math.max(0, (100 * (t - range.from)) / (range.to - range.from))));
+  const seen = to >= range.from && from <= range.to;
+  const place = seen ? { left: `${share(from)}%`, width: `${share(to) - share(from)}%` } : { display: 'none' };
+  // Filled when it is opened; a thousand closed ones cost nothing.
+  const open = $(key)?.open;
+  return signed(el, 'details', key, [route.id, took, place.left, place.width, several, open].join(), () => [
+    { id: key, class: `line step kind-${step.kind}` },
+    el('summary', {},
+      el('span', { class: 'number' }, step.number),
+      el('span', { class: 'name clip', title: `${step.name}\n${absolute(step.at)}` }, step.name,
+        step.kind === 'run' || step.kind === step.name ? null : el('em', {}, step.kind),
+        several ? el('small', {}, `attempt ${step.attempt_index}`) : null),
+      el('span', { class: 'track', 'aria-hidden': 'true' }, el('i', { style: place })),
+      el('span', { class: 'took' }, took),
+      el('span', { class: 'preview clip' }, preview(step, 120))),
+    open ? payloadBody(step, 'result', `${key} ${route.id}`) : null]);
+}
+
+function attemptsSection({ attempts }) {
+  const line = (a) => el('div', { class: `line attempt ${toneOf(a)}`, 'data-key': a.index },
+    el('span', { class: 'number' }, a.index),
+    el('span', { class: 'name' }, a.kind, ' ', el('span', { class: 'outcome' }, outcomeOf(a))),
+    el('span', { class: 'took' }, duration((a.ended_at ?? now()) - a.started_at)),
+    el('span', { class: 'at' }, when(a.started_at)),
+    el('span', { class: 'text' }, `by ${a.worker.instance} of ${a.worker.id}`,
+      a.failure ? [el('br'), el('code', {}, a.failure.category), ` ${a.failure.reason}`] : null));
+  return section('Attempts', attempts.length,
+    attempts.length ? el('div', { class: 'lines' }, attempts.map(line)) : none('No worker has claimed it yet.'));
+}
+
+function eventsSection({ events, more }) {
+  const line = (event) => el('div', { class: `line event ${toneOf(event)}`, 'data-key': event.cursor },
+    el('i', { class: 'diamond' }), el('span', { class: 'name' }, words(event.event)),
+    el('span', { class: 'text' }, describe(event)), el('span', { class: 'at' }, when(event.at)));
+  return section('Events', events.length,
+    events.length ? el('div', { class: 'lines' }, events.map(line))
+      : none('Nothing has happened that makes an event: no failure, no lost lease, no ending.'),
+    more ? none('There is more history than is shown here.') : null);
+}
+
+const TONES = {
+  success: 'completed', failed: 'failed', cancelled: 'cancelled', expired: 'expired',
+  ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled', ended_expired: 'expired',
+  interrupted_reclaimed: 'expired', attempt_failed: 'failed', lease_expired: 'expired', lease_revoked: 'expired',
+  under_way: 'active', paused: 'delayed', held: 'delayed',
+};
+
+// Without a lease nobody works on it: it sleeps, or it was given back.
+const wordOf = (attempt) => attempt.outcome ?? (data.history.snapshot.current_lease ? 'under_way' : 'paused');
+const outcomeOf = (attempt) => words(wordOf(attempt));
+
+/** The colour of an attempt or an event. Only a completion is coloured by how it ended. */
+function toneOf(thing) {
+  const word = thing.event === 'completion' || !thing.event ? wordOf(thing) : thing.event;
+  return `is-${TONES[word] ?? 'waiting'}`;
+}
+
+function describe(event) {
+  const worker = event.worker ? `${event.worker.instance} of ${event.worker.id}` : '';
+  switch (event.event) {
+    case 'completion': return [event.outcome, event.reason].filter(Boolean).join(': ');
+    case 'attempt_failed':
+      return `attempt ${event.attempt_index}: ${event.failure.reason} · next after ${duration(event.retry_at - event.at)}`;
+    case 'lease_expired': return `attempt ${event.attempt_index}: ${worker} was not heard of in time`;
+    case 'lease_revoked': return `attempt ${event.attempt_index}: taken from ${worker}: ${event.reason}`;
+    case 'lease_reclaimed': return `attempt ${event.attempt_index}: taken over by ${worker}`;
+    case 'priority_changed': return `from ${event.from} to ${event.to}`;
+    case 'replayed': return `after ${event.outcome}: ${event.reason}`;
+    default: return event.reason ?? '';
+  }
+}
+
+// ---- Payloads ----------------------------------------------------------------------------------
+
+function payloadSection(title, name, key) {
+  const body = data.payloads.get(key);
+  return section(title, 0, body ? payloadBody(body, name, key) : none('Loading…'));
+}
+
+function resultSection(x) {
+  if (x.public_state === 'completed') return payloadSection('Result', 'result', resultKey(x));
+  return section('Result', 0, none(isTerminal(x) ? 'It ended without one.' : 'Not yet.'));
+}
+
+function payloadBody(body, name, key) {
+  // It may be large and never changes, so the key says it all.
+  return signed(el, 'div', key, key, () => [{ class: 'payload' }, body.problem ? problemCard(body.problem)
+    : name in body ? prettyJson(body[name])
+      : `${name}_base64` in body ? binary(body[`${name}_base64`], body.encoding) : none('None.')]);
+}
+
+function preview(step, max) {
+  if (['sleep', 'now'].includes(step.kind) && Number.isSafeInteger(step.result)) return absolute(step.result);
+  if ('result' in step) return shorten(JSON.stringify(step.result), max);
+  return 'result_base64' in step ? `${bytes(base64Size(step.result_base64))} binary` : '';
+}
+
+function prettyJson(value) {
+  const text = JSON.stringify(value, null, 2);
+  // Colouring a megabyte would cost more than it shows.
+  const content = text.length > 50_000 ? [text] : [...colored(text)];
+  return el('div', { class: 'json' }, copyButton('', 'the JSON'), el('pre', { tabindex: 0 }, content));
+}
+
+function* colored(text) {
+  const token = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
+  let at = 0;
+  for (const { 0: all, 1: string, 2: colon, index } of text.matchAll(token)) {
+    yield text.slice(at, index);
+    yield el('span', { class: colon ? 'j-key' : string ? 'j-string' : 'j-value' }, string ?? all);
+    if (colon) yield colon;
+    at = index + all.length;
+  }
+  yield text.slice(at);
+}
+
+const base64Size = (text) => Math.floor((text.replace(/=+$/, '').length * 3) / 4);
+
+function binary(base64, encoding) {
+  const start = atob(base64.slice(0, 64));
+  const hex = [...start].map((c) => c.charCodeAt(0).toString(16).padStart(2, '0')).join(' ');
+  const size = base64Size(base64);
+  return el('div', { class: 'binary' },
+    el('p', {}, el('b', {}, bytes(size)), encoding ? ` of ${encoding}` : ' without an encoding'),
+    el('code', {}, hex + (size > start.length ? ' …' : '')));
+}
+
+// ---- Timeline ----------------------------------------------------------------------------------
+
+const PAD = 14;
+const STEP_HEIGHT = 18;
+const TICKS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5,
+  36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6, 31_536e6];
+
+/** The life of an execution to scale: a row for each attempt, with what it waited for before it. */
+function timeline(history) {
+  const rows = timelineRows(history);
+  const range = timelineRange(history, rows);
+  const width = Math.max(240, $('execution-view').clientWidth - 2);
+  const x = (t) => PAD + ((t - range.from) / (range.to - range.from)) * (width - 2 * PAD);
+  const events = history.events.filter((event) => event.at >= range.from && event.at <= range.to);
+  const drawn = [];
+  let y = events.length ? 52 : 34;
+  for (const row of rows.filter((each) => zoom === null || each.index === zoom)) {
+    drawn.push(drawRow(row, { x, y, range, width }));
+    y += 30 + row.depth * STEP_HEIGHT;
+  }
+  const spoken = `${count(history.attempts.length, 'attempt')} and ${count(history.steps.length, 'step')}, as listed below`;
+  const node = svg('svg', { class: 'timeline', 'data-key': 'timeline', width, height: y + 4, role: 'img', 'aria-label': spoken },
+    drawAxis(range, x, width, y), events.map((event) => drawEvent(event, x, y)), drawn,
+    isTerminal(history.snapshot) || now() > range.to + 1 ? null
+      : svg('line', { class: 'now', x1: x(now()), x2: x(now()), y1: 24, y2: y }));
+  const spans = new Map(rows.flatMap((row) => row.steps.map((span) => [span.step.number, span])));
+  return { node, spans, range };
+}
+
+function timelineRows({ snapshot: x, attempts, steps, events }) {
+  let free = x.created_at; // since when nobody has worked on it
+  const rows = attempts.map((attempt, i) => {
+    const own = steps.filter((step) => step.attempt_index === attempt.index);
+    const waits = waitsBetween(attempts[i - 1], free, attempt.started_at, events);
+    const paused = wordOf(attempt) === 'paused';
+    const worked = attempt.ended_at ?? (paused ? own.at(-1)?.at ?? x.last_mutation_at : now());
+    const spans = stepSpans(own, attempt.started_at, paused ? Math.max(now(), wakeAt(x)) : worked);
+    // The same attempt goes on after a pause, so the wait stands in its row, unless it is a step.
+    if (paused && own.at(-1)?.kind !== 'sleep') waits.push(...pendingWaits(x, null, worked, events));
+    free = worked;
+    const to = Math.max(worked, ...spans.map((span) => span.to));
+    return { index: attempt.index, attempt, waits, steps: spans, from: attempt.started_at, to, depth: pack(spans) };
+  });
+  const last = attempts.at(-1);
+  if (!isTerminal(x) && (!last || last.ended_at)) {
+    const waits = pendingWaits(x, last, free, events);
+    rows.push({ index: x.counts.attempts, attempt: null, waits, steps: [], from: free, to: now(), depth: 1 });
+  }
+  return rows.slice(-ATTEMPTS_DRAWN_MAX);
+}
+
+/** What filled the time between two attempts: backoff, then waiting for a worker. */
+function waitsBetween(before, from, to, events) {
+  const replayed = events.find((e) => e.event === 'replayed' && e.at >= from && e.at <= to);
+  const failed = !replayed && events.find((e) => e.event === 'attempt_failed' && e.attempt_index === before?.index);
+  const since = replayed ? replayed.at : from;
+  const ready = Math.min(to, failed ? failed.retry_at : since);
+  return [{ kind: 'backoff', from: since, to: ready }, { kind: 'waiting', from: ready, to }].filter((w) => w.to > w.from);
+}
+
+function pendingWaits(x, before, from, events) {
+  const to = Math.max(now(), wakeAt(x));
+  const kind = { waiting_for_delay: 'delayed', paused_by_operator: 'held' }[x.blocking_reason];
+  return kind ? [{ kind, from, to }] : waitsBetween(before, from, to, events);
+}
+
+/** When each step ran. The store says when it was recorded, the worker how long it took. */
+function stepSpans(steps, from, until) {
+  const spans = [];
+  for (const step of [...steps].reverse()) {
+    const after = spans[0]; // the step that follows
+    // Recorded together, they carry one time: they are laid end to end before it.
+    const to = Math.max(from, after?.step.at === step.at ? after.from : step.at);
+    const span = { step, from: Math.max(from, to - step.ran_ms), to, lane: 0 };
+    if (step.kind === 'sleep' && step.ran_ms === 0) {
+      // Recorded when it fell asleep: it slept until its result, or else until something followed.
+      const wake = step.result > step.at ? step.result : after?.from ?? until;
+      span.to = Math.max(to, Math.min(until, wake));
+    }
+    spans.unshift(span);
+  }
+  return spans;
+}
+
+/** Puts steps that ran side by side below each other; answers how many rows that takes. */
+function pack(spans) {
+  const ends = [];
+  // The two clocks disagree by a little, and that is no overlap.
+  const slack = 2 + (spans.length ? (spans.at(-1).to - spans[0].from) / 500 : 0);
+  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
+    const free = ends.findIndex((end) => end <= span.from + slack);
+    span.lane = free >= 0 ? free : ends.length < 4 ? ends.length : 0;
+    ends[span.lane] = span.to;
+  }
+  return Math.max(1, ends.length);
+}
+
+function timelineRange({ snapshot: x }, rows) {
+  const row = rows.find((each) => each.index === zoom);
+  if (!row) zoom = null;
+  const from = row ? row.from : x.created_at;
+  const ended = row?.attempt?.ended_at ?? (isTerminal(x) ? x.completed_at : null);
+  if (ended) return { from, to: Math.max(ended, from + 10) };
+  // The scale grows by a few percent at a time, so that bars stand still in between.
+  const grain = 2 ** Math.floor(Math.log2(Math.max(320, now() - from) / 32));
+  const lived = Math.ceil(Math.max(1, now() - from) / grain) * grain;
+  // What lies ahead may be days; it gets at most a third of the picture.
+  return { from, to: from + Math.max(lived, Math.min(wakeAt(x) - from, 1.5 * lived)) };
+}
+
+function drawAxis(range, x, width, height) {
+  const length = range.to - range.from;
+  const wanted = length / Math.max(2, Math.floor(width / 105));
+  const tick = TICKS_MS.find((ms) => ms >= wanted) ?? wanted;
+  const parts = [];
+  for (let t = 0; t <= length; t += tick) {
+    const at = x(range.from + t);
+    // The outermost labels are turned inwards.
+    const end = at > width - 40;
+    const anchor = end ? 'end' : t ? 'middle' : 'start';
+    parts.push(svg('line', { class: 'grid', x1: at, x2: at, y1: 24, y2: height }),
+      svg('text', { class: 'tick', x: end ? width - 4 : at, y: 16, 'text-anchor': anchor, 'data-tip': absolute(range.from + t) },
+        t ? `+${duration(t).replace('.0 ', ' ')}` : '0'));
+  }
+  return parts;
+}
+
+/** A part of the picture between two times, or nothing when it lies outside. */
+function place(from, to, { x, range }, least = 0) {
+  if (to < range.from || from > range.to) return null;
+  const left = x(Math.max(from, range.from));
+  return { x: left, width: Math.max(least, x(Math.min(to, range.to)) - left) };
+}
+
+function drawRow(row, frame) {
+  const { index, attempt } = row;
+  const height = 8 + row.depth * STEP_HEIGHT;
+  const top = frame.y + 17;
+  const bar = place(row.from, row.to, frame, 3);
+  const lasts = duration(Math.min(row.to, now()) - row.from);
+  const tip = attempt && [`attempt ${index} · ${attempt.kind}`, `${outcomeOf(attempt)} · ${lasts}`,
+    `by ${attempt.worker.instance}`, absolute(row.from), attempt.failure?.reason].filter(Boolean).join('\n');
+  const label = attempt ? ` ${attempt.kind} · ${outcomeOf(attempt)} · ${lasts}` : ' to come';
+  return svg('g', { class: attempt ? toneOf(attempt) : 'is-waiting', 'data-key': `row-${index}` },
+    row.waits.map((wait) => drawWait(wait, frame, top + height / 2)),
+    attempt && bar ? svg('rect', { class: 'attempt-bar', ...bar, y: top, height, rx: 5, 'data-tip': tip }) : null,
+    row.steps.map((span) => drawStep(span, frame, top + 4)),
+    rowLabel(`attempt ${index}`, label, frame, bar?.x ?? PAD));
+}
+
+function rowLabel(strong, rest, { y, width }, left) {
+  // An estimate of its width is enough to keep it inside the picture.
+  const fits = left + (strong.length + rest.length) * 6.3 < width;
+  return svg('text', { class: 'row-label', x: fits ? left : width - PAD, y: y + 11, 'text-anchor': fits ? 'start' : 'end' },
+    svg('tspan', { class: 'strong' }, strong), rest);
+}
+
+function drawWait({ kind, from, to }, frame, middle) {
+  const at = place(from, to, frame);
+  if (!at || at.width < 1) return null;
+  const text = `${kind} ${duration(to - from)}`;
+  const hatch = kind === 'waiting' ? 'url(#hatch)' : 'url(#hatch-pause)';
+  return svg('g', { class: 'wait', 'data-tip': `${text}\n${absolute(from)}\nto ${absolute(to)}` },
+    svg('rect', { ...at, y: middle - 8, height: 16, rx: 3, fill: hatch }),
+    at.width < text.length * 6 + 4 ? null
+      : svg('text', { x: at.x + at.width / 2, y: middle + 3.5, 'text-anchor': 'middle' }, text));
+}
+
+function drawStep({ step, from, to, lane }, frame, top) {
+  const at = place(from, to, frame, 3);
+  if (!at) return null;
+  const y = top + lane * STEP_HEIGHT;
+  const box = { x: at.x.toFixed(1), width: Math.max(2, at.width - 1).toFixed(1), y, height: STEP_HEIGHT, rx: 3 };
+  const took = duration(to - from);
+  return signed(svg, 'g', `bar-${step.number}`, [route.id, box.x, box.width, y, took].join(), () => {
+    const tip = [`${step.number} · ${step.name}`, `${step.kind} · ${took} · attempt ${step.attempt_index}`,
+      absolute(from), preview(step, 140)].filter(Boolean).join('\n');
+    const room = Math.floor((at.width - 8) / 6.2);
+    const label = room >= Math.min(5, step.name.length) ? shorten(step.name, room) : '';
+    return [{ class: `step-bar kind-${step.kind}`, 'data-tip': tip, 'data-step': step.number },
+      svg('rect', { class: 'base', ...box }),
+      step.kind === 'sleep' ? svg('rect', { ...box, fill: 'url(#hatch-pause)' }) : null,
+      label ? svg('text', { x: at.x + 5, y: y + 12.5 }, label) : null];
+  });
+}
+
+function drawEvent(event, x, height) {
+  const at = x(event.at);
+  const tip = [words(event.event), describe(event), absolute(event.at)].filter(Boolean).join('\n');
+  return svg('g', { class: `event-mark ${toneOf(event)}`, 'data-key': event.cursor, 'data-tip': tip },
+    svg('line', { x1: at, x2: at, y1: 40, y2: height }), svg('path', { d: `M${at} 29l6 6-6 6-6-6z` }));
+}
+
+function zoomButtons({ attempts }) {
+  const button = (value, text) => el('button', {
+    type: 'button', 'data-zoom': value ?? 'all', 'aria-pressed': zoom === value ? 'true' : 'false',
+  }, text);
+  return attempts.length === 0 ? null : el('div', { class: 'zoom', 'data-key': 'zoom', role: 'group', 'aria-label': 'What the timeline shows' },
+    button(null, 'whole life'), attempts.slice(-ATTEMPTS_DRAWN_MAX).map((a) => button(a.index, `attempt ${a.index}`)));
+}
+
+function showTip(event) {
+  const tip = $('tip');
+  const mark = event.type === 'pointerleave' ? null : event.target.closest('[data-tip]');
+  tip.hidden = !mark;
+  if (!mark) return;
+  const [title, ...lines] = mark.dataset.tip.split('\n');
+  show(tip, el('b', {}, title), lines.map((line) => el('span', {}, line)));
+  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+  const below = event.clientY + 18;
+  const top = below + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : below;
+  Object.assign(tip.style, { left: `${Math.max(8, left)}px`, top: `${Math.max(8, top)}px` });
+}
+
+// ---- Drawing and routing -----------------------------------------------------------------------
+
+function render() {
+  drawn = new Map([...document.querySelectorAll('[data-sign]')].map(({ dataset }) => [dataset.key, dataset.sign]));
+  $('list-view').hidden = route.view !== 'list';
+  $('execution-view').hidden = route.view === 'list';
+  const placed = route.view === 'list' ? renderList() : renderExecution();
+  // The store or the way to it is in trouble: what was read last stays, with a word about it.
+  const trouble = placed ? null : data.problem;
+  $('notice').hidden = !trouble;
+  if (trouble) {
+    show($('notice'), el('code', {}, trouble.code ?? trouble.name), el('span', {}, trouble.message),
+      el('small', {}, trouble.hint));
+  }
+  showLive();
+}
+
+function parseRoute() {
+  const [path, query] = location.hash.slice(1).split('?', 2);
+  const id = /^\/executions\/(.+)$/.exec(path)?.[1];
+  if (!id) {
+    const given = [...new URLSearchParams(query)].filter(([name, value]) => FILTERS.includes(name) && value);
+    return { view: 'list', filters: Object.fromEntries(given) };
+  }
+  try {
+    return { view: 'execution', id: decodeURIComponent(id) };
+  } catch {
+    return { view: 'execution', id }; // typed by hand; the API says what is wrong with it
+  }
+}
+
+const listPlace = { href: '#/executions', scroll: 0 };
+
+function navigate() {
+  const before = route;
+  if (before.view === 'list') Object.assign(listPlace, { href: listHref(before.filters), scroll: scrollY });
+  route = parseRoute();
+  zoom = null;
+  $('tip').hidden = true;
+  const back = route.view === 'list' && listHref(route.filters) === listPlace.href;
+  if (route.view === 'list' && !back) rowsWanted = PAGE_ROWS;
+  restart();
+  render();
+  if (route.view !== before.view) scrollTo(0, back ? listPlace.scroll : 0);
+}
+
+function applyFilters(event) {
+  event.preventDefault();
+  const form = $('filters').elements;
+  const filters = { ...route.filters };
+  for (const name of FILTERS) if (form[name]) filters[name] = form[name].value.trim();
+  location.hash = listHref(filters);
+}
+
+async function copy(button) {
+  // A payload may be large, so its button does not carry it but stands before it.
+  const text = button.dataset.copy || button.nextElementSibling.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without TLS only localhost has a clipboard API; the old way still works.
+    const area = el('textarea', { class: 'visually-hidden' }, text);
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+    button.focus();
+  }
+  const mark = button.querySelector('use');
+  mark.setAttribute('href', '#icon-done');
+  setTimeout(() => mark.setAttribute('href', '#icon-copy'), 1200);
+}
+
+/** One listener for all: nodes come and go with every refresh. */
+function onClick({ target }) {
+  const button = target.closest('button');
+  const step = target.closest('[data-step]');
+  const row = target.closest('tr[data-href]');
+  if (button?.dataset.copy !== undefined) copy(button);
+  else if (button?.dataset.zoom) setZoom(button.dataset.zoom);
+  else if (button?.dataset.do === 'more') loadMore();
+  else if (button?.dataset.do === 'token') restart();
+  else if (step) openStep(step.dataset.step);
+  // A row is a link for the mouse, unless text in it was selected.
+  else if (row && !target.closest('a, button') && getSelection().isCollapsed) location.hash = row.dataset.href;
+}
+
+function setZoom(value) {
+  zoom = value === 'all' ? null : Number(value);
+  render();
+}
+
+function loadMore() {
+  rowsWanted = Math.min(ROWS_MAX, rowsWanted + PAGE_ROWS);
+  refreshSoon();
+}
+
+function openStep(number) {
+  const line = $(`step-${number}`);
+  line.open = true;
+  line.scrollIntoView({ block: 'center' });
+  line.querySelector('summary').focus({ preventScroll: true });
+}
+
+function declineToken() {
+  askForToken.declined = true;
+  $('token-dialog').close();
+}
+
+function start() {
+  const on = (id, type, handler) => $(id).addEventListener(type, handler);
+  on('theme', 'click', toggleTheme);
+  on('filters', 'submit', applyFilters);
+  on('filters', 'change', applyFilters);
+  on('clear', 'click', () => { location.hash = listHref({}); });
+  on('newest', 'click', () => { scrollTo(0, 0); refreshSoon(); });
+  on('token-form', 'submit', keepToken);
+  on('token-cancel', 'click', declineToken);
+  on('token-dialog', 'cancel', declineToken);
+  // The hash belongs to the routes, so the link moves the focus by hand.
+  on('skip', 'click', (event) => { event.preventDefault(); $('main').focus(); });
+  on('execution-view', 'pointermove', showTip);
+  on('execution-view', 'pointerleave', showTip);
+  document.addEventListener('click', onClick);
+  document.addEventListener('toggle', render, true);
+  document.addEventListener('visibilitychange', restart);
+  addEventListener('hashchange', navigate);
+  addEventListener('resize', () => requestAnimationFrame(render));
+  // Ages, countdowns and bars under way move on between two refreshes.
+  setInterval(() => { if (!document.hidden) render(); }, 1000);
+  history.scrollRestoration = 'manual';
+  navigate();
+}
+
+document.addEventListener('DOMContentLoaded', start);
