@@ -131,7 +131,7 @@ codes! {
         "The execution is running or finished."
         "Cancel or revoke what is running; replay what has ended."
     ExecutionNotTerminal "execution_not_terminal" State false
-        "Only a finished execution can be replayed."
+        "The execution has not ended: only one that has can be replayed or has a result."
         "Wait for it, or cancel it first."
     MaxReplaysExhausted "max_replays_exhausted" State false
         "The execution was replayed as often as its policy allows."

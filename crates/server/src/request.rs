@@ -62,9 +62,9 @@ impl<T: DeserializeOwned> FromRequestParts<Server> for Query<T> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
         serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {
-            let field = field_of(error.path());
-            let said = format!("the query cannot be read: {}", error.inner());
-            Problem::unreadable(field, said).into()
+            let said = error.inner().to_string();
+            let field = field_of(error.path(), &said);
+            Problem::unreadable(field, format!("the query cannot be read: {said}")).into()
         })
     }
 }
@@ -137,14 +137,20 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     };
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let field = field_of(error.path()).filter(|_| error.inner().is_data());
-        refuse(field, error.inner())
+        let field = field_of(error.path(), &error.inner().to_string());
+        refuse(field.filter(|_| error.inner().is_data()), error.inner())
     })?;
     json.end().map_err(|error| refuse(None, &error))?;
     Ok(value)
 }
 
-/// The path to a field; nothing when it is the whole.
-fn field_of(path: &serde_path_to_error::Path) -> Option<String> {
-    path.iter().next().map(|_| path.to_string())
+/// The path to a field; nothing when it is the whole. One that is missing is named by the words of
+/// the error alone, because nothing of it was read.
+fn field_of(path: &serde_path_to_error::Path, said: &str) -> Option<String> {
+    let read = path.iter().next().map(|_| path.to_string());
+    let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    match (read, missing) {
+        (Some(read), Some(missing)) => Some(format!("{read}.{missing}")),
+        (read, missing) => read.or_else(|| missing.map(str::to_owned)),
+    }
 }

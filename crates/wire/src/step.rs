@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    fn line(step: serde_json::Value) -> StepLine {
+    fn line(step: &serde_json::Value) -> StepLine {
         let new: NewStep = serde_json::from_str(&step.to_string()).unwrap();
         let execution = ExecutionId::solo(Uuid::nil());
         let step = new.into_step().unwrap();
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     fn a_step_is_answered_as_it_was_said() {
-        let shown = line(json!({"number": 3, "name": "pay", "result": null}));
+        let shown = line(&json!({"number": 3, "name": "pay", "result": null}));
         assert_eq!(
             serde_json::to_value(&shown).unwrap(),
             json!({"number": 3, "kind": "run", "name": "pay", "attempt_index": 1, "at": 9,
                    "ran_ms": 0, "result": null, "encoding": "json"})
         );
-        let shown = line(json!({"number": 0, "name": "nap", "kind": "sleep", "ran_ms": 5}));
+        let shown = line(&json!({"number": 0, "name": "nap", "kind": "sleep", "ran_ms": 5}));
         assert_eq!(
             serde_json::to_value(&shown).unwrap(),
             json!({"number": 0, "kind": "sleep", "name": "nap", "attempt_index": 1, "at": 9,

@@ -111,5 +111,7 @@ fn check() -> Outcome {
 /// The test that compares the documents with the code also rewrites them when it is told to, so
 /// the two can never disagree about what "up to date" means.
 fn generate() -> Outcome {
-    Step::cargo("test -p ff-core --test generated").env("UPDATE_EXPECT", "1").run()
+    let told = |step: Step| step.env("UPDATE_EXPECT", "1");
+    told(Step::cargo("test -p ff-core --test generated")).run()?;
+    told(Step::cargo("test -p ff-server --test http -- published")).run()
 }

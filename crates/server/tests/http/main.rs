@@ -1,0 +1,20 @@
+//! Tests of the server over a real socket, before an in-memory store on a clock that they turn.
+//!
+//! Every answer that any of them gets is also checked against the document of the API.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod auth;
+mod claims;
+mod contract;
+mod drain;
+mod events;
+mod gate;
+mod life;
+mod limits;
+mod openapi;
+mod operations;
+mod pages;
+mod refusals;
+mod reports;
+mod site;
+mod steering;

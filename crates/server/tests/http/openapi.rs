@@ -1,0 +1,135 @@
+//! The document of the API: valid, complete, and published.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use expect_test::expect_file;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::contract::{DOCUMENT, list, resolve};
+use crate::site::{Site, id};
+
+/// Path, method and operation.
+fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
+    DOCUMENT["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().unwrap().iter();
+        methods.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+    })
+}
+
+#[test]
+fn the_published_document_is_up_to_date() {
+    expect_file!["../../../../docs/openapi.json"].assert_eq(ff_server::document());
+}
+
+#[test]
+fn the_document_is_valid() {
+    assert_eq!(DOCUMENT["openapi"], "3.1.0");
+    let mut seen = BTreeSet::new();
+    for (path, method, operation) in operations() {
+        let here = format!("{method} {path}");
+        assert!(seen.insert(operation["operationId"].as_str().unwrap()), "{here}: taken id");
+        assert!(operation["summary"].is_string(), "{here}: no summary");
+        let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+        let declared = list(&operation["parameters"]).iter().filter(|p| p["in"] == "path");
+        let declared: Vec<_> = declared.map(|p| p["name"].as_str().unwrap()).collect();
+        assert_eq!(in_path.collect::<Vec<_>>(), declared, "{here}: parameters");
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{here}: no success");
+        for response in responses.values() {
+            assert!(response["description"].is_string(), "{here}: no description");
+        }
+    }
+    let tags: BTreeSet<_> =
+        list(&DOCUMENT["tags"]).iter().map(|tag| &tag["name"]).map(Value::to_string).collect();
+    let used = operations().map(|(_, _, operation)| operation["tags"][0].to_string());
+    assert_eq!(used.collect::<BTreeSet<_>>(), tags);
+    check_references(&DOCUMENT);
+}
+
+fn check_references(value: &Value) {
+    resolve(value);
+    match value {
+        Value::Object(fields) => fields.values().for_each(check_references),
+        Value::Array(items) => items.iter().for_each(check_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn every_type_is_used_and_every_field_is_explained() {
+    let text = DOCUMENT.to_string();
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
+        let used = text.contains(&format!("\"#/components/schemas/{name}\""));
+        assert!(used || name == "FeedEvent", "{name} is not used");
+        for (field, own) in schema["properties"].as_object().into_iter().flatten() {
+            let nested = own["$ref"].is_string() || own["oneOf"].is_array();
+            assert!(own["description"].is_string() || nested, "{name}.{field}: no description");
+        }
+    }
+}
+
+#[test]
+fn every_call_of_the_api_lists_what_it_may_be_refused_with() {
+    for (path, method, operation) in operations().filter(|(path, ..)| path.starts_with("/v1/")) {
+        let has = |status: &str| operation["responses"][status].is_object();
+        let mut wanted = vec!["400", "401", "403", "408", "500", "503"];
+        if operation["requestBody"].is_object() {
+            wanted.extend(["413", "415"]);
+        }
+        if path.contains("{id}") {
+            wanted.push("404");
+        }
+        for status in wanted {
+            assert!(has(status), "{method} {path} does not list {status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_route_in_the_document_is_served() {
+    let site = Site::open().await;
+    for (path, method, _) in operations() {
+        if path == "/v1/events/stream" {
+            continue;
+        }
+        let path = path.replace("{id}", &id(1).to_string()).replace("{file}", "app.js");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let answer = site.ask(site.request(method.clone(), &path)).await;
+        let code = answer.body["code"].as_str();
+        assert!(!matches!(code, Some("route_not_found" | "method_not_allowed")), "{method} {path}");
+    }
+}
+
+/// Routes are only added together with their description; this keeps it so.
+#[test]
+fn every_route_that_is_served_is_in_the_document() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let router = std::fs::read_to_string(source.join("router.rs")).unwrap();
+    for word in [".route(", ".nest(", ".nest_service(", ".route_service(", ".fallback_service("] {
+        assert!(!router.contains(word), "{word} adds a route that nothing describes");
+    }
+    let served = router.matches("::").count();
+    assert!(served > 0);
+}
+
+#[tokio::test]
+async fn no_request_may_say_what_nobody_reads() {
+    let site = Site::open().await;
+    for (path, method, operation) in operations() {
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let path = path.replace("{id}", &id(1).to_string());
+        if operation["requestBody"].is_object() {
+            let request = site.request(method.clone(), &path).json(&json!({"colour": "red"}));
+            let refused = site.ask(request).await;
+            assert_eq!(refused.code(), "invalid_input", "{method} {path}");
+            assert_eq!(refused.body["field"], "colour", "{method} {path}");
+        }
+        if list(&operation["parameters"]).iter().any(|parameter| parameter["in"] == "query") {
+            let refused =
+                site.ask(site.request(method.clone(), &format!("{path}?colour=red"))).await;
+            assert_eq!(refused.code(), "invalid_input", "{method} {path}");
+        }
+    }
+}
