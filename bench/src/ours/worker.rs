@@ -60,7 +60,8 @@ pub async fn worker_cpu_us(place: &Place) -> anyhow::Result<f64> {
         .kill_on_drop(true)
         .spawn()?;
     let said = worker.stdout.take().context("the worker's output is read")?;
-    let line = BufReader::new(said).lines().next_line().await?.context("the worker says nothing")?;
+    let line =
+        BufReader::new(said).lines().next_line().await?.context("the worker says nothing")?;
     worker.kill().await?;
     Ok(line.trim().parse()?)
 }

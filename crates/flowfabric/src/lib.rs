@@ -14,7 +14,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<()> {
-//!     let fabric = FlowFabric::open("sqlite:fabric.db").await?; // or postgres://…
+//!     let fabric = FlowFabric::open("sqlite:fabric.db").await?; // or postgres://…, https://…
 //!     fabric.create("greet", "Ada").await?;
 //!     Ok(fabric.worker("default").handle("greet", greet).run().await?)
 //! }
@@ -34,8 +34,12 @@ pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, Tim
 pub use ff_core::state::PublicState;
 pub use ff_core::{Code, ExecutionId};
 pub use ff_sdk::{
-    BoxError, Client, Context, Creation, Error, Handle, Handler, Result, Running, StepInfo, Worker,
+    BoxError, Client, Context, Creation, Error, Handle, Handler, Remote, Result, Running, StepInfo,
+    Worker,
 };
+
+/// The environment variable that holds the token for servers.
+pub const TOKEN: &str = "FF_TOKEN";
 
 /// What most programs need.
 pub mod prelude {
@@ -49,7 +53,7 @@ pub mod prelude {
 #[derive(Clone)]
 pub struct FlowFabric {
     client: Client,
-    embedded: Arc<Embedded>,
+    embedded: Option<Arc<Embedded>>,
 }
 
 /// An engine of this process, with its duties.
@@ -59,28 +63,40 @@ struct Embedded {
 }
 
 impl FlowFabric {
-    /// Opens `sqlite:<path>` or `postgres://…`. A new database is made ready, an old one brought up
-    /// to date.
+    /// Opens `sqlite:<path>` or `postgres://…`, where a new database is made ready and an old one
+    /// brought up to date; or speaks to a server at `http://…` or `https://…`, with the token that
+    /// `FF_TOKEN` in the environment holds, if any.
     pub async fn open(url: &str) -> Result<Self, Error> {
+        if url.starts_with("http://") || url.starts_with("https://") {
+            let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+            return Self::connect(url, token);
+        }
         let engine = Engine::new(Database::parse(url)?.open().await?);
         Ok(Self::on(engine))
+    }
+
+    /// Speaks to a server. Nothing is sent until something is asked of it.
+    pub fn connect(url: &str, token: Option<String>) -> Result<Self, Error> {
+        let client = Client::new(Arc::new(Remote::new(url, token)?));
+        Ok(Self { client, embedded: None })
     }
 
     /// On an engine that was opened otherwise.
     pub fn on(engine: Engine) -> Self {
         let duties = Mutex::new(Some(engine.start_duties(&WorkFilter::default())));
         let client = Client::new(Arc::new(engine.clone()));
-        Self { client, embedded: Arc::new(Embedded { engine, duties }) }
+        Self { client, embedded: Some(Arc::new(Embedded { engine, duties })) }
     }
 
-    /// The engine itself.
-    pub fn engine(&self) -> &Engine {
-        &self.embedded.engine
+    /// The engine itself, if it is in this process.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.embedded.as_ref().map(|embedded| &embedded.engine)
     }
 
     /// Ends the duties of this process, letting those under way finish.
     pub async fn close(self) {
-        let duties = self.embedded.duties.lock().expect("no holder of this lock panics").take();
+        let Some(embedded) = self.embedded else { return };
+        let duties = embedded.duties.lock().expect("no holder of this lock panics").take();
         if let Some(duties) = duties {
             duties.stop().await;
         }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use ff_core::decide::create::Created;
 use ff_core::state::PublicState;
 use ff_core::{Code, ExecutionId, Rejection};
+use ff_wire::lane::Lane;
+use ff_wire::steer::TagsRequest;
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -60,6 +63,16 @@ impl Client {
         Handle { fabric: Arc::clone(&self.fabric), id, duplicate: false }
     }
 
+    /// Executions that match, newest first. `next` of a page is `after` of the one that follows.
+    pub async fn list(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
+        self.fabric.search(search).await
+    }
+
+    /// How much is claimable in each lane.
+    pub async fn lanes(&self) -> Result<Vec<Lane>, Error> {
+        Ok(self.fabric.lanes().await?.lanes)
+    }
+
     /// A worker on a lane.
     pub fn worker(&self, lane: impl Into<String>) -> Worker {
         Worker::new(Arc::clone(&self.fabric), lane.into())
@@ -109,7 +122,9 @@ impl Handle {
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let state = self.ended().await?;
         if state != PublicState::Completed {
-            let said = format!("{} is {state}", self.id);
+            let why = self.describe().await?.ended_because;
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            let said = format!("{} is {state}{why}", self.id);
             return Err(Error::coded(
                 "execution_not_successful",
                 said,
@@ -128,6 +143,37 @@ impl Handle {
     /// Cancels it, whatever it is doing.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), Error> {
         self.fabric.cancel(self.id, reason.into()).await
+    }
+
+    /// Where it stands.
+    pub async fn describe(&self) -> Result<ExecutionSnapshot, Error> {
+        self.fabric.describe(self.id).await
+    }
+
+    /// Everything that happened to it: attempts, steps and events.
+    pub async fn history(&self) -> Result<History, Error> {
+        self.fabric.history(self.id).await
+    }
+
+    /// Changes how urgent it is while it waits.
+    pub async fn set_priority(&self, priority: i32) -> Result<(), Error> {
+        self.fabric.set_priority(self.id, priority).await
+    }
+
+    /// Sets a tag.
+    pub async fn set_tag(
+        &self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Result<(), Error> {
+        let set = [(key.into(), value.into())].into();
+        self.fabric.set_tags(self.id, TagsRequest { set, ..TagsRequest::default() }).await
+    }
+
+    /// Removes a tag.
+    pub async fn remove_tag(&self, key: impl Into<String>) -> Result<(), Error> {
+        let remove = [key.into()].into();
+        self.fabric.set_tags(self.id, TagsRequest { remove, ..TagsRequest::default() }).await
     }
 
     /// Has it run again after it has ended.

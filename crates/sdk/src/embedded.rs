@@ -8,8 +8,13 @@ use ff_core::decide::renew::Renew;
 use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::{ClaimAsk, ExecutionId, Millis};
+use ff_core::{ClaimAsk, ExecutionId, Millis, Rejection};
 use ff_engine::Engine;
+use ff_wire::lane::{Lane, LanesAnswer};
+use ff_wire::search::write_place;
+use ff_wire::snapshot::AttemptLine;
+use ff_wire::steer::TagsRequest;
+use ff_wire::{ExecutionPage, ExecutionSnapshot, FeedEvent, History, SearchParams, StepLine};
 
 use crate::Error;
 use crate::fabric::{Data, Fabric, Report, Work};
@@ -81,5 +86,45 @@ impl Fabric for Engine {
 
     async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
         Ok(self.replay_execution(id, reason).await?)
+    }
+
+    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
+        self.change_priority(id, priority).await?;
+        Ok(())
+    }
+
+    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
+        self.execute(edit.into_command(id)).await?;
+        Ok(())
+    }
+
+    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
+        let found = self.describe_execution(id).await?;
+        Ok(found.ok_or_else(|| Rejection::execution_not_found(id))?.into())
+    }
+
+    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
+        let found = Self::history(self, id).await?;
+        let history = found.ok_or_else(|| Rejection::execution_not_found(id))?;
+        Ok(History {
+            snapshot: history.snapshot.into(),
+            attempts: history.attempts.into_iter().map(AttemptLine::from).collect(),
+            steps: history.steps.into_iter().map(StepLine::from).collect(),
+            events: history.events.into_iter().map(FeedEvent::from).collect(),
+            more: history.more,
+        })
+    }
+
+    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
+        let (search, page) = search.into_query()?;
+        let (found, next) = self.search_executions(search, &page).await?;
+        let executions = found.into_iter().map(ExecutionSnapshot::from).collect();
+        Ok(ExecutionPage { executions, next: next.as_ref().and_then(write_place) })
+    }
+
+    async fn lanes(&self) -> Result<LanesAnswer, Error> {
+        let now = self.server_time_ms().await?;
+        let depths = self.lane_depths().await?;
+        Ok(LanesAnswer { lanes: depths.into_iter().map(|depth| Lane::new(depth, now)).collect() })
     }
 }

@@ -13,8 +13,10 @@ use ff_core::{Code, Rejection, StoreError};
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A refusal, a failure of the machinery, or a failure that a handler reports.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     message: String,
     /// The stable code, unless it is a handler's own failure.

@@ -6,19 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use ff_core::decide::claim::ClaimKind;
-use ff_core::decide::complete::Complete;
 use ff_core::decide::create::{Create, Created};
-use ff_core::decide::delay::Delay;
-use ff_core::decide::fail::Fail;
-use ff_core::decide::progress::ReportProgress;
-use ff_core::decide::release::Release;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::steps::RecordSteps;
 use ff_core::execution::Failure;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::text::{Encoding, Kind, LaneId};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, Millis};
+use ff_wire::lane::LanesAnswer;
+use ff_wire::steer::TagsRequest;
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 
 use crate::Error;
 
@@ -80,23 +77,7 @@ impl From<Claimed> for Work {
 }
 
 /// What a worker says about work it holds.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Report {
-    /// It is done.
-    Complete(Complete),
-    /// It failed.
-    Fail(Fail),
-    /// It waits.
-    Delay(Delay),
-    /// It goes back as if it had never been claimed.
-    Release(Release),
-    /// How far it is.
-    Progress(ReportProgress),
-    /// What was done.
-    Steps(RecordSteps),
-    /// What was done, and then it waits: both or neither.
-    Pause(RecordSteps, Delay),
-}
+pub use ff_wire::report::batch::Order as Report;
 
 /// The engine, here or elsewhere.
 #[async_trait]
@@ -131,4 +112,22 @@ pub trait Fabric: Send + Sync + 'static {
 
     /// Has a finished execution run again.
     async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+
+    /// Changes how urgent a waiting execution is.
+    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error>;
+
+    /// Sets and removes tags.
+    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error>;
+
+    /// Everything a person wants to see of an execution.
+    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error>;
+
+    /// Everything that happened to it.
+    async fn history(&self, id: ExecutionId) -> Result<History, Error>;
+
+    /// Executions that match, newest first.
+    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error>;
+
+    /// How much is claimable in each lane.
+    async fn lanes(&self) -> Result<LanesAnswer, Error>;
 }

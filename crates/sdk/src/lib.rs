@@ -17,6 +17,7 @@ pub mod fabric;
 mod handler;
 mod journal;
 mod pauses;
+mod remote;
 mod step;
 pub mod worker;
 
@@ -25,6 +26,7 @@ pub use context::Context;
 pub use create::Creation;
 pub use error::{BoxError, Error};
 pub use handler::Handler;
+pub use remote::Remote;
 pub use step::{StepCall, StepFn, StepInfo};
 pub use worker::{Running, Worker};
 

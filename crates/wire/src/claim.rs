@@ -138,6 +138,8 @@ pub struct ClaimedExecution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub encoding: Option<String>,
+    /// Whether steps may be recorded already: if so, read them before doing anything.
+    pub may_have_steps: bool,
     /// What the attempt before this one failed with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -147,6 +149,7 @@ pub struct ClaimedExecution {
 impl From<Claimed> for ClaimedExecution {
     fn from(claimed: Claimed) -> Self {
         let Leased { kind, fence, lease_until, execution: x } = claimed.leased;
+        let may_have_steps = x.was_held_before();
         let (timeout_at, failure) = match x.state {
             State::Active(active) => (active.timeout_at, active.attempt.after),
             // What is leased is active; a worker does without these all the same.
@@ -169,6 +172,7 @@ impl From<Claimed> for ClaimedExecution {
             input,
             input_base64,
             encoding,
+            may_have_steps,
             failure: failure.map(Failure::from),
         }
     }

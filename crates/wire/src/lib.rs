@@ -12,6 +12,7 @@
 
 pub mod bounds;
 pub mod claim;
+mod client;
 pub mod code;
 pub mod create;
 pub mod event;

@@ -14,11 +14,14 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, Millis};
 use ff_sdk::fabric::{Data, Fabric, Report, Work};
+use ff_wire::lane::LanesAnswer;
+use ff_wire::steer::TagsRequest;
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 use flowfabric::{Client, Error, Handle, Worker};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use crate::stores::{At, Place, every_place};
+use crate::stores::{At, every_place};
 use crate::{ORDERED, agent, orders};
 
 /// Short, so that the death of a worker is noticed soon.
@@ -103,6 +106,30 @@ impl Fabric for Mortal {
     async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
         self.inner.replay(id, reason).await
     }
+
+    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
+        self.inner.set_priority(id, priority).await
+    }
+
+    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
+        self.inner.set_tags(id, edit).await
+    }
+
+    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
+        self.inner.describe(id).await
+    }
+
+    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
+        self.inner.history(id).await
+    }
+
+    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
+        self.inner.search(search).await
+    }
+
+    async fn lanes(&self) -> Result<LanesAnswer, Error> {
+        self.inner.lanes().await
+    }
 }
 
 /// Runs work with a worker that dies at `death`, then with one that does not. Whether it died.
@@ -149,15 +176,15 @@ where
 async fn an_order_survives_a_crash_at_every_point() {
     // Ten steps and the end.
     at_every_point(11, |place, death| async move {
-        let Place { fabric, .. } = &place.open().await;
+        let place = place.open().await;
+        let fabric = &place.fabric;
         let shop = orders::Shop::default();
         let made = fabric.create("fulfil", orders::order()).lane("orders").await.unwrap();
         let died = dies_once(fabric, death, |client| orders::worker(client, &shop), &made).await;
         let receipt: orders::Receipt = made.result().await.unwrap();
         assert_eq!(receipt.paid, 900, "{death:?}");
         assert_eq!(shop.deeds(), ORDERED, "{death:?}");
-        let (steps, _) = fabric.engine().list_steps(made.id(), None, 100).await.unwrap();
-        assert_eq!(steps.len(), 11, "{death:?}");
+        assert_eq!(made.history().await.unwrap().steps.len(), 11, "{death:?}");
         died
     })
     .await;
@@ -167,7 +194,8 @@ async fn an_order_survives_a_crash_at_every_point() {
 async fn an_agent_survives_a_crash_at_every_point() {
     // Four thoughts, three calls and the end.
     at_every_point(8, |place, death| async move {
-        let Place { fabric, .. } = &place.open().await;
+        let place = place.open().await;
+        let fabric = &place.fabric;
         let model = agent::Model::default();
         let made = fabric.create("plan", "a weekend in Lisbon").lane("agents").await.unwrap();
         let died = dies_once(fabric, death, |client| agent::worker(client, &model), &made).await;
@@ -175,8 +203,7 @@ async fn an_agent_survives_a_crash_at_every_point() {
         assert!(answer.ends_with("80 a night"), "{death:?}: {answer}");
         // What was thought and not recorded is thought again; nothing else is.
         assert!(model.asked() <= 5, "{death:?}: {}", model.asked());
-        let (steps, _) = fabric.engine().list_steps(made.id(), None, 100).await.unwrap();
-        assert_eq!(steps.len(), 7, "{death:?}");
+        assert_eq!(made.history().await.unwrap().steps.len(), 7, "{death:?}");
         died
     })
     .await;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod everywhere;
+mod python;
 mod stores;
 
 #[path = "../../examples/agent.rs"]
@@ -9,14 +10,15 @@ mod agent;
 #[path = "../../examples/orders.rs"]
 mod orders;
 
-use stores::{Place, every_place};
+use stores::every_place;
 
 #[tokio::test]
 async fn an_order_is_fulfilled() {
-    for place in every_place() {
-        let Place { fabric, .. } = place.open().await;
+    for at in every_place() {
+        let place = at.open().await;
+        let fabric = &place.fabric;
         let shop = orders::Shop::default();
-        let worker = orders::worker(&fabric, &shop).start().unwrap();
+        let worker = orders::worker(fabric, &shop).start().unwrap();
         let made = fabric.create("fulfil", orders::order()).lane("orders").await.unwrap();
         let receipt: orders::Receipt = made.result().await.unwrap();
         assert_eq!(receipt.paid, 900);
@@ -31,10 +33,11 @@ const ORDERED: [&str; 7] =
 
 #[tokio::test]
 async fn an_order_without_items_fails_for_good() {
-    for place in every_place() {
-        let Place { fabric, .. } = place.open().await;
+    for at in every_place() {
+        let place = at.open().await;
+        let fabric = &place.fabric;
         let shop = orders::Shop::default();
-        let worker = orders::worker(&fabric, &shop).start().unwrap();
+        let worker = orders::worker(fabric, &shop).start().unwrap();
         let order = orders::Order { items: [].into(), ..orders::order() };
         let made = fabric.create("fulfil", order).lane("orders").retries(3).await.unwrap();
         let error = made.result::<orders::Receipt>().await.unwrap_err();
@@ -46,10 +49,11 @@ async fn an_order_without_items_fails_for_good() {
 
 #[tokio::test]
 async fn an_agent_comes_to_an_answer() {
-    for place in every_place() {
-        let Place { fabric, .. } = place.open().await;
+    for at in every_place() {
+        let place = at.open().await;
+        let fabric = &place.fabric;
         let model = agent::Model::default();
-        let worker = agent::worker(&fabric, &model).start().unwrap();
+        let worker = agent::worker(fabric, &model).start().unwrap();
         let made = fabric.create("plan", "a weekend in Lisbon").lane("agents").await.unwrap();
         let answer: String = made.result().await.unwrap();
         assert!(answer.contains("24 degrees") && answer.contains("80 a night"), "{answer}");

@@ -1,23 +1,37 @@
 //! The places that examples run on.
 
 use flowfabric::FlowFabric;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// Where.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
+    /// A SQLite file.
     File,
+    /// A schema of a PostgreSQL server.
     Server,
+    /// A server of ours before a SQLite file.
+    Http,
 }
 
 /// A fabric of its own, and what it lives in.
 pub struct Place {
     pub fabric: FlowFabric,
+    url: String,
+    _behind: Option<(FlowFabric, JoinSet<()>)>,
     _directory: tempfile::TempDir,
 }
 
-pub fn every_place() -> [At; 2] {
-    [At::File, At::Server]
+pub fn every_place() -> [At; 3] {
+    [At::File, At::Server, At::Http]
+}
+
+impl Place {
+    /// Where others find it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl At {
@@ -25,7 +39,9 @@ impl At {
     pub async fn open(self) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let url = match self {
-            Self::File => format!("sqlite:{}", directory.path().join("fabric.db").display()),
+            Self::File | Self::Http => {
+                format!("sqlite:{}", directory.path().join("fabric.db").display())
+            }
             Self::Server => {
                 let schema = format!("examples_{}", Uuid::now_v7().simple());
                 let url = ff_cluster::shared().unwrap();
@@ -33,6 +49,19 @@ impl At {
                 format!("{url}{mark}schema={schema}")
             }
         };
-        Place { fabric: FlowFabric::open(&url).await.unwrap(), _directory: directory }
+        let fabric = FlowFabric::open(&url).await.unwrap();
+        let Self::Http = self else {
+            return Place { fabric, url, _behind: None, _directory: directory };
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let options = ff_server::Options::new(fabric.engine().unwrap().clone(), "sqlite");
+        let mut serving = JoinSet::new();
+        serving.spawn(async {
+            ff_server::serve(listener, options, std::future::pending()).await.unwrap();
+        });
+        let behind = Some((fabric, serving));
+        let fabric = FlowFabric::connect(&url, None).unwrap();
+        Place { fabric, url, _behind: behind, _directory: directory }
     }
 }

@@ -1,0 +1,306 @@
+//! The engine behind a server, over HTTP.
+//!
+//! What handlers report while a request is under way travels together in the next one, so that a
+//! busy worker makes few requests. Every call may be made again after a lost answer, as everywhere.
+
+mod reports;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::renew::Renew;
+use ff_core::state::PublicState;
+use ff_core::step::StepRecord;
+use ff_core::text::{Kind, LaneId};
+use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
+use ff_wire::create::CreateOutcome;
+use ff_wire::lane::LanesAnswer;
+use ff_wire::lease::{HeldLease, Renewal};
+use ff_wire::payload::Payload;
+use ff_wire::steer::{CancelRequest, PriorityRequest, ReplayRequest, TagsRequest};
+use ff_wire::step::StepPage;
+use ff_wire::{
+    BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ExecutionPage,
+    ExecutionSnapshot, History, Info, NewExecution, Problem, RenewAnswer, RenewRequest,
+    ResultAnswer, SearchParams, WAIT_MS_MAX,
+};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+use crate::fabric::{Data, Fabric, Report, Work};
+use reports::Reports;
+
+/// How long a request may take besides the time it asks to wait.
+const TIMEOUT: Duration = Duration::from_secs(35);
+
+/// A server.
+pub struct Remote {
+    caller: Caller,
+    reports: Reports,
+}
+
+/// Makes requests.
+#[derive(Clone)]
+struct Caller {
+    http: reqwest::Client,
+    base: Url,
+    token: Option<String>,
+}
+
+impl Remote {
+    /// A server at `url`; `token` is presented with every request. Nothing is sent yet. Must be
+    /// called inside a Tokio runtime.
+    pub fn new(url: &str, token: Option<String>) -> Result<Self, Error> {
+        let refuse = |why: String| {
+            let field = ff_core::Rejection::invalid(Code::InvalidInput, "url", url, why);
+            Error::from(field)
+        };
+        let mut base = Url::parse(url).map_err(|error| refuse(format!("is no URL: {error}")))?;
+        if !["http", "https"].contains(&base.scheme()) || base.cannot_be_a_base() {
+            return Err(refuse("is not of the form http(s)://host".to_owned()));
+        }
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        // Whoever embeds us may have chosen one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .build()
+            .map_err(|error| refuse(format!("cannot be spoken to: {error}")))?;
+        let caller = Caller { http, base, token };
+        Ok(Self { reports: Reports::start(caller.clone()), caller })
+    }
+}
+
+impl Caller {
+    fn request(&self, method: Method, path: &str, wait: Duration) -> RequestBuilder {
+        let url = self.base.join(path).expect("paths are ours");
+        let request = self.http.request(method, url).timeout(TIMEOUT + wait);
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        read(self.request(Method::GET, path, Duration::ZERO)).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        read(self.request(method, path, Duration::ZERO).json(body)).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.send(Method::POST, path, body).await
+    }
+}
+
+/// Sends a request and reads its answer, or why there is none.
+async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
+    let response = request.send().await.map_err(|error| transport(&error))?;
+    let status = response.status();
+    let body = response.bytes().await.map_err(|error| transport(&error))?;
+    if status.is_success() {
+        return serde_json::from_slice(&body).map_err(|error| unreadable(status, &error));
+    }
+    match serde_json::from_slice::<Problem>(&body) {
+        Ok(problem) => Err(problem.into()),
+        // Something between us and the server has answered.
+        Err(error) => Err(unreadable(status, &error)),
+    }
+}
+
+fn transport(error: &reqwest::Error) -> Error {
+    let mut said = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        said = format!("{said}: {cause}");
+        source = cause.source();
+    }
+    Error::coded(Code::Transport.as_str(), said, Code::Transport.hint(), true)
+}
+
+fn unreadable(status: StatusCode, error: &serde_json::Error) -> Error {
+    let said = format!("an answer ({status}) that cannot be read: {error}");
+    let retryable = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    let hint = "Is this the address of a FlowFabric server, and of the same version?";
+    Error::coded(Code::Transport.as_str(), said, hint, retryable)
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::coded(&problem.code, problem.detail, &problem.hint, problem.retryable)
+    }
+}
+
+/// How long to ask for, of what is wanted.
+fn wait_ms(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).min(WAIT_MS_MAX)
+}
+
+#[async_trait]
+impl Fabric for Remote {
+    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
+        let mut answers = Vec::with_capacity(creates.len());
+        for chunk in creates.chunks(ff_core::limits::BATCH_MAX) {
+            let executions = chunk.iter().cloned().map(NewExecution::from).collect();
+            let body = BatchRequest { executions };
+            let answer: BatchAnswer = self.caller.post("v1/executions/batch", &body).await?;
+            answers.extend(answer.results.into_iter().map(|outcome| match outcome {
+                CreateOutcome::Created { execution_id, public_state } => {
+                    Ok(Created::Created { execution_id, public_state })
+                }
+                CreateOutcome::Duplicate { execution_id } => {
+                    Ok(Created::Duplicate { execution_id })
+                }
+                CreateOutcome::Rejected { problem } => Err((*problem).into()),
+            }));
+        }
+        Ok(answers)
+    }
+
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration, _: bool) -> Result<Vec<Work>, Error> {
+        let body = ClaimRequest {
+            claim_id: Some(ask.claim_id.to_string()),
+            worker_id: ask.worker.id.to_string(),
+            worker_instance_id: ask.worker.instance.to_string(),
+            lanes: ask.lanes.iter().map(ToString::to_string).collect(),
+            capabilities: ask.capabilities.clone(),
+            lease_ttl_ms: ask.lease_ttl_ms,
+            max: ask.max,
+            wait_ms: wait_ms(wait),
+        };
+        let request = self.caller.request(Method::POST, "v1/claims", wait).json(&body);
+        let answer: ClaimAnswer = read(request).await?;
+        answer.executions.into_iter().map(work_of).collect()
+    }
+
+    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
+        let Some(first) = leases.first() else { return Ok(Vec::new()) };
+        let lease_ttl_ms = first.lease_ttl_ms;
+        let held = |renew: &Renew| HeldLease {
+            execution_id: renew.id.to_string(),
+            fence: renew.fence.into(),
+        };
+        let body = RenewRequest { leases: leases.iter().map(held).collect(), lease_ttl_ms };
+        let answer: RenewAnswer = self.caller.post("v1/leases/renew", &body).await?;
+        let renewed = |renewal| match renewal {
+            Renewal::Renewed { .. } => Ok(()),
+            Renewal::Lost { problem, .. } => Err(Error::from(*problem)),
+        };
+        Ok(answer.results.into_iter().map(renewed).collect())
+    }
+
+    async fn report(&self, report: Report) -> Result<(), Error> {
+        self.reports.send(report).await
+    }
+
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error> {
+        let mut journal = Vec::new();
+        let mut after = None;
+        loop {
+            let from = after.map_or(String::new(), |after| format!("&after={after}"));
+            let path = format!("v1/executions/{id}/steps?limit=1000{from}");
+            let page: StepPage = self.caller.get(&path).await?;
+            for line in page.steps {
+                journal.push(line.into_record(id)?);
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(journal),
+            }
+        }
+    }
+
+    async fn now(&self) -> Result<Millis, Error> {
+        Ok(self.caller.get::<Info>("v1/info").await?.server_time)
+    }
+
+    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error> {
+        let path = format!("v1/executions/{id}?wait_ms={}", wait_ms(wait));
+        let request = self.caller.request(Method::GET, &path, wait);
+        Ok(read::<ExecutionSnapshot>(request).await?.public_state)
+    }
+
+    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
+        let path = format!("v1/executions/{id}/result");
+        let answer: ResultAnswer = self.caller.get(&path).await?;
+        Ok(answer.into_payload()?.map(data_of))
+    }
+
+    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        let body = CancelRequest { reason, fence: None };
+        self.caller.post::<Anything>(&format!("v1/executions/{id}/cancel"), &body).await.map(drop)
+    }
+
+    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        let body = ReplayRequest { reason };
+        self.caller.post::<Anything>(&format!("v1/executions/{id}/replay"), &body).await.map(drop)
+    }
+
+    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
+        let path = format!("v1/executions/{id}/priority");
+        let body = PriorityRequest { priority };
+        self.caller.send::<Anything>(Method::PUT, &path, &body).await.map(drop)
+    }
+
+    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
+        let path = format!("v1/executions/{id}/tags");
+        self.caller.send::<Anything>(Method::PATCH, &path, &edit).await.map(drop)
+    }
+
+    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
+        self.caller.get(&format!("v1/executions/{id}")).await
+    }
+
+    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
+        self.caller.get(&format!("v1/executions/{id}/history")).await
+    }
+
+    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
+        let request = self.caller.request(Method::GET, "v1/executions", Duration::ZERO);
+        read(request.query(&search)).await
+    }
+
+    async fn lanes(&self) -> Result<LanesAnswer, Error> {
+        self.caller.get("v1/lanes").await
+    }
+}
+
+/// An answer that says nothing but that it was done.
+#[derive(serde::Deserialize)]
+struct Anything {}
+
+fn data_of(payload: Payload) -> Data {
+    Data { encoding: payload.encoding, bytes: payload.bytes }
+}
+
+fn work_of(mut claimed: ClaimedExecution) -> Result<Work, Error> {
+    let input = claimed.take_input()?.map(data_of);
+    let failure = claimed.failure.map(ff_core::execution::Failure::try_from).transpose()?;
+    Ok(Work {
+        id: claimed.execution_id,
+        lane: LaneId::new(claimed.lane_id)?,
+        kind: Kind::new(claimed.execution_kind)?,
+        claim: claimed.kind,
+        fence: claimed.fence.into(),
+        tags: claimed.tags,
+        created_at: claimed.created_at,
+        input,
+        failure,
+        may_have_steps: claimed.may_have_steps,
+    })
+}
