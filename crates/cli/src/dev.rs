@@ -1,177 +1,98 @@
-//! `ff dev`: a show of real work, on an embedded database unless told.
-//!
-//! It creates executions that succeed, fail, retry, wait, time out, expire and are cancelled, and
-//! one whose worker process is killed; works them off; and prints what the stored history says
-//! happened to each. Nothing in the report comes from anywhere but the database.
-
-mod report;
-mod samples;
+//! `ff dev`: a server with a worker and some work, to try things out.
 
 use std::io::Write;
-use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use ff_core::execution::Worker;
-use ff_core::query::{Page, Search};
-use ff_core::state::PublicState;
-use ff_core::text::{WorkerId, WorkerInstanceId};
-use ff_core::{ExecutionId, WorkFilter};
 use ff_engine::Engine;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokio::process::{Child, Command};
+use ff_server::Options;
+use flowfabric::{Client, Database, Handle};
+use tokio::net::TcpListener;
 
-use crate::worker::WorkerLoop;
-use flowfabric::{Database, VARIABLE};
-use samples::Sample;
+use crate::handlers::{self, Order};
+use crate::id::short;
+use crate::output::dim;
+use crate::place::{DEFAULT, Place};
+use crate::serve::{backend_name, door, keep};
+use crate::stop::told_to_stop;
 
-/// Run a show of real work.
+/// Where it listens, if nobody else does.
+const LISTEN: &str = "127.0.0.1:7100";
+
+/// Start a server with a worker and some work.
 #[derive(Args)]
-pub struct Dev {
-    /// The database, as sqlite:<path> or postgres://user:password@host:port/database?schema=name;
-    /// a new temporary file when absent
-    #[arg(long, value_name = "URL")]
-    database: Option<String>,
-    /// How many of the plain executions to create
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(..=900))]
-    count: u16,
-}
-
-/// How long a lease lasts in the show: short, so that a killed worker is noticed while you watch.
-const LEASE_TTL_MS: u64 = 1_500;
-/// The show ends after this at the latest.
-const SHOW_MAX: Duration = Duration::from_mins(1);
+pub struct Dev {}
 
 impl Dev {
-    /// Runs the show.
-    pub async fn run(self) -> anyhow::Result<()> {
+    /// Runs until told to stop.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
         let directory = tempfile::Builder::new().prefix("flowfabric-").tempdir()?;
-        let url = self
-            .database
-            .clone()
-            .unwrap_or_else(|| format!("sqlite:{}", directory.path().join("dev.db").display()));
-        let database = Database::parse(&url)?;
+        let database = match place.database_if_named()? {
+            Some(database) => database,
+            None => {
+                let path = directory.path().join("dev.db");
+                Database::parse(&format!("sqlite:{}", path.display()))?
+            }
+        };
+        let token = door()?;
         let engine = Engine::new(database.open().await?);
-        let mut out = std::io::stdout();
-        writeln!(out, "FlowFabric on {database}\n")?;
-        let duties = engine.start_duties(&WorkFilter::default());
-
-        let victim = kill_a_worker(&engine, &database, &mut out).await?;
-        let mut shown = samples::create(&engine, self.count.into()).await?;
-        shown.push(victim);
-        let worker = tokio::spawn(local_worker(&engine)?.run());
-        let steering = tokio::spawn(samples::steer(engine.clone(), shown.clone()));
-        watch(&engine, &shown).await?;
-        steering.await.context("the operator panicked")??;
-        watch(&engine, &shown).await?;
-        worker.abort();
-        duties.stop().await;
-
-        report::print(&engine, &shown, &mut out).await?;
-        match &self.database {
-            Some(_) => writeln!(out, "Everything above was read back from {database}")?,
-            None => writeln!(
-                out,
-                "Everything above was read back from the database.\n\
-                 Keep it with `--database sqlite:fabric.db`."
-            )?,
-        }
-        Ok(())
+        let client = Client::new(Arc::new(engine.clone()));
+        let listener = match TcpListener::bind(LISTEN).await {
+            Ok(listener) => listener,
+            // Somebody else has it: any other will do.
+            Err(_) => TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?,
+        };
+        let url = format!("http://{}", listener.local_addr()?);
+        let options = Options { token, ..Options::new(engine, backend_name(&database)) };
+        let worker = handlers::worker(&client, "default").drain(Duration::from_secs(2)).start()?;
+        let made = samples(&client).await?;
+        welcome(&url, &database, &made)?;
+        keep(listener, options, told_to_stop()).await?;
+        Ok(worker.stop().await?)
     }
 }
 
-fn local_worker(engine: &Engine) -> anyhow::Result<WorkerLoop> {
-    Ok(WorkerLoop {
-        engine: engine.clone(),
-        lanes: vec![samples::lane()],
-        worker: Worker {
-            id: WorkerId::new("sample")?,
-            instance: WorkerInstanceId::new(format!("here-{}", std::process::id()))?,
-        },
-        lease_ttl_ms: LEASE_TTL_MS,
-        concurrency: 16,
-        log: None,
-    })
-}
-
-/// Starts a worker process, waits until it has claimed an execution, and kills it.
-async fn kill_a_worker(
-    engine: &Engine,
-    database: &Database,
-    out: &mut impl Write,
-) -> anyhow::Result<Sample> {
-    let sample = samples::heavy();
-    let id = sample.id;
-    engine.create_execution(sample.create.clone()).await?;
-    let mut process = spawn_worker(database)?;
-    let pid = process.id().context("the worker process is gone already")?;
-    let claimed = wait_for(engine, id, PublicState::Active).await;
-    process.kill().await.context("cannot kill the worker process")?;
-    claimed?;
-    writeln!(out, "A worker process ({pid}) was killed while it held\n{id}.")?;
-    writeln!(out, "Its lease runs out in {LEASE_TTL_MS} ms; another worker takes over.\n")?;
-    Ok(sample)
-}
-
-fn spawn_worker(database: &Database) -> anyhow::Result<Child> {
-    let program = std::env::current_exe().context("cannot find this program again")?;
-    Command::new(program)
-        .args(["sample-worker", "--no-duties", "--name", "doomed"])
-        .args(["--lane", samples::lane().as_str()])
-        .args(["--lease-ttl-ms", &LEASE_TTL_MS.to_string()])
-        // Arguments are there for everybody to see, a password among them.
-        .env(VARIABLE, database.url())
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot start a worker process")
-}
-
-async fn wait_for(engine: &Engine, id: ExecutionId, state: PublicState) -> anyhow::Result<()> {
-    let seen = async {
-        while engine.read_execution_state(id).await? != Some(state) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        anyhow::Ok(())
+/// Some work of each sort.
+async fn samples(client: &Client) -> anyhow::Result<Vec<Handle>> {
+    let order = |customer: &str, items: &[(&str, u32)]| {
+        let items = items.iter().map(|(item, count)| ((*item).to_owned(), *count)).collect();
+        let order = Order { customer: customer.to_owned(), items };
+        client.create("order", order).tag("shop.customer", customer)
     };
-    let waited = tokio::time::timeout(Duration::from_secs(10), seen).await;
-    waited.with_context(|| format!("{id} did not become {state}"))?
+    let pause = Duration::from_secs(1);
+    let all = [
+        order("ada", &[("tea", 2), ("cup", 1)]),
+        order("grace", &[("book", 3)]),
+        order("alan", &[]),
+        client.create("flaky", ()).retries_every(3, pause),
+        client.create("broken", ()).retries_every(2, pause),
+        client.create("greet", "world").delay(Duration::from_secs(20)),
+        client.create("nobody", ()).lane("idle").priority(100),
+    ];
+    let made = client.create_many(all).await?;
+    Ok(made.into_iter().collect::<Result<_, _>>()?)
 }
 
-/// Shows live counts until every execution of the show has ended.
-async fn watch(engine: &Engine, shown: &[Sample]) -> anyhow::Result<()> {
-    let total = u64::try_from(shown.len()).unwrap_or(0);
-    let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-    let bar = bars.add(ProgressBar::new(total));
-    bar.set_style(ProgressStyle::with_template("{bar:40.cyan} {pos}/{len} ended   {msg}")?);
-    let ended = async {
-        loop {
-            let states = states(engine, shown).await?;
-            let count = |state| states.iter().filter(|own| **own == state).count();
-            let over = states.iter().filter(|state| state.is_terminal()).count();
-            bar.set_position(u64::try_from(over).unwrap_or(0));
-            bar.set_message(format!(
-                "{} waiting, {} delayed, {} active",
-                count(PublicState::Waiting),
-                count(PublicState::Delayed),
-                count(PublicState::Active)
-            ));
-            if over == states.len() {
-                return anyhow::Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let done = tokio::time::timeout(SHOW_MAX, ended).await;
-    bar.finish_and_clear();
-    done.context("the show did not end in time")?
-}
-
-/// Where each execution of the show stands.
-async fn states(engine: &Engine, shown: &[Sample]) -> anyhow::Result<Vec<PublicState>> {
-    let search = Search { lane: Some(samples::lane()), ..Search::default() };
-    let (found, _) = engine.search_executions(search, &Page::first(1_000)).await?;
-    let of = |sample: &Sample| found.iter().find(|x| x.execution_id == sample.id);
-    Ok(shown.iter().filter_map(of).map(|x| x.public_state).collect())
+fn welcome(url: &str, database: &Database, made: &[Handle]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let program = std::env::args().next().unwrap_or_else(|| "ff".to_owned());
+    let at = if url == DEFAULT { String::new() } else { format!(" --url {url}") };
+    writeln!(out, "FlowFabric {} on {database}\n", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "  page   {url}/")?;
+    writeln!(out, "  API    {url}/docs\n")?;
+    writeln!(out, "{} executions were created; a worker is on them. Try:\n", made.len())?;
+    let first = made.first().map_or_else(String::new, |handle| short(handle.id()));
+    let order = r#"'{"customer":"mary","items":{"tea":1}}'"#;
+    for command in [
+        "ls".to_owned(),
+        format!("show {first}"),
+        format!("create order --input {order} --wait"),
+        "create flaky --retries 3".to_owned(),
+    ] {
+        writeln!(out, "  {program} {command}{at}")?;
+    }
+    writeln!(out, "\n{}", dim("Ctrl-C stops it."))?;
+    Ok(())
 }

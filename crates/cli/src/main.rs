@@ -1,35 +1,101 @@
 //! `ff`: FlowFabric on the command line.
+//!
+//! What must stay true: what was asked for goes to standard output and everything else to standard
+//! error; whatever goes wrong is told with its code, what to do next, and a documented exit code; no
+//! password and no token is ever printed.
 
+mod config;
+mod create;
+mod demo;
 mod dev;
+mod failure;
+mod handlers;
+mod id;
+mod lanes;
+mod list;
 mod migrate;
+mod output;
+mod place;
+mod result;
+mod serve;
+mod show;
+mod span;
+mod steer;
+mod stop;
+mod table;
+mod told;
 mod worker;
 
 use std::io::IsTerminal;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use failure::Failure;
+use place::Place;
+
+const AFTER_HELP: &str = "\
+Where FlowFabric is:
+  --url, or FF_URL in the environment, names a SQLite file (sqlite:fabric.db), a PostgreSQL schema
+  (postgres://user:password@host/database?schema=name) or a server (http://host:port). Without
+  either it is the server at http://127.0.0.1:7100. FF_TOKEN holds the token of a server.
+
+Exit codes:
+  0  done
+  1  failed
+  2  the command line or a value in it is wrong
+  3  there is no such thing
+  4  refused: its state does not allow it, or it clashes with something else
+  5  the database or server cannot be reached or is busy; the same command may succeed later
+  6  the execution did not succeed (result, create --wait)
+
+Tables and colours are for terminals (NO_COLOR turns colours off); elsewhere lists are lines of
+fields with tabs between them. FF_LOG=debug tells more on standard error.";
+
 /// Durable execution on the database you already have.
 #[derive(Parser)]
-#[command(name = "ff", version, max_term_width = 100)]
+#[command(name = "ff", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
+    /// A database or a server [env: FF_URL] [default: http://127.0.0.1:7100]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a show of real work, by default on an embedded database, and print what happened to
-    /// each piece
-    Dev(dev::Dev),
+    /// Serve a database over HTTP, with a page to watch it
+    Serve(serve::Serve),
+    /// Create an execution
+    Create(create::CreateOne),
+    /// List executions, newest first
+    Ls(list::List),
+    /// Show all about an execution: its timeline, attempts, steps and events
+    Show(show::Show),
+    /// Print the result of an execution, and nothing else
+    Result(result::ReadResult),
+    /// Cancel an execution, whatever it is doing
+    Cancel(steer::Cancel),
+    /// Have an execution that has ended run again
+    Replay(steer::Replay),
+    /// Say how much waits in each lane
+    Lanes(lanes::Lanes),
+    /// Say which settings apply, and where they come from
+    Config(config::ShowConfig),
     /// Bring the schema of a database up to date, or say what is missing
     Migrate(migrate::Migrate),
-    /// Work off the sample executions of `dev` until killed (what `dev` starts and kills)
+    /// Start a server with a worker and some work, to try things out
+    Dev(dev::Dev),
+    /// Run a show of real work, a killed worker process included, and print what happened
+    Demo(demo::Demo),
+    /// Work off the sample executions of `demo` until killed (what `demo` starts and kills)
     #[command(hide = true)]
     SampleWorker(worker::SampleWorker),
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("FF_LOG").unwrap_or_else(|_| "warn".into());
     let colours = std::io::stderr().is_terminal();
@@ -38,15 +104,31 @@ async fn main() -> anyhow::Result<()> {
         .with_ansi(colours)
         .with_writer(std::io::stderr)
         .init();
-    let done = match Cli::parse().command {
-        Command::Dev(dev) => Box::pin(dev.run()).await,
-        Command::Migrate(migrate) => migrate.run().await,
-        Command::SampleWorker(worker) => worker.run().await,
-    };
-    match done {
+    let Cli { url, command } = Cli::parse();
+    let place = Place::of(url);
+    match Box::pin(run(command, &place)).await {
+        Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output has seen enough.
-        Err(error) if is_broken_pipe(&error) => Ok(()),
-        done => done,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => Failure::of(error, &place).tell(),
+    }
+}
+
+async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(serve) => serve.run(place).await,
+        Command::Create(create) => create.run(place).await,
+        Command::Ls(list) => list.run(place).await,
+        Command::Show(show) => show.run(place).await,
+        Command::Result(result) => result.run(place).await,
+        Command::Cancel(cancel) => cancel.run(place).await,
+        Command::Replay(replay) => replay.run(place).await,
+        Command::Lanes(lanes) => lanes.run(place).await,
+        Command::Config(config) => config.run(place),
+        Command::Migrate(migrate) => migrate.run(place).await,
+        Command::Dev(dev) => dev.run(place).await,
+        Command::Demo(demo) => demo.run(place).await,
+        Command::SampleWorker(worker) => worker.run(place).await,
     }
 }
 

@@ -4,14 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 
-use flowfabric::{Database, VARIABLE};
+use crate::place::Place;
 
 /// Bring a schema up to date.
 #[derive(Args)]
 pub struct Migrate {
-    /// The database, as sqlite:<path> or postgres://user:password@host:port/database?schema=name
-    #[arg(long, value_name = "URL", env = VARIABLE, hide_env_values = true)]
-    database: String,
     /// Only say what is missing; change nothing
     #[arg(long)]
     dry_run: bool,
@@ -19,8 +16,8 @@ pub struct Migrate {
 
 impl Migrate {
     /// Applies or names what is missing.
-    pub async fn run(self) -> anyhow::Result<()> {
-        let database = Database::parse(&self.database)?;
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let database = place.database("migrate")?;
         let standing = database.standing().await?;
         let mut out = std::io::stdout();
         if standing.missing.is_empty() {

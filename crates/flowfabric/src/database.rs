@@ -14,9 +14,9 @@ use ff_backend_sqlite::Sqlite;
 use ff_core::{Backend, Code, Rejection};
 use ff_sdk::Error;
 
-/// The environment variable that names the database, for those who must not show its password
-/// among their arguments.
-pub const VARIABLE: &str = "FF_DATABASE";
+/// The environment variable that names the database or server, for those who must not show a
+/// password among their arguments.
+pub const VARIABLE: &str = "FF_URL";
 
 /// A database; nothing is opened yet.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl fmt::Display for Database {
 }
 
 /// A URL without the passwords in it. One that is malformed rather loses too much.
-fn masked(url: &str) -> String {
+pub fn masked(url: &str) -> String {
     const MASK: &str = "***";
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     // A password may hold any character that is not escaped by mistake, `?` and `@` included.

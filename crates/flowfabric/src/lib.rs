@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use ff_core::WorkFilter;
 use ff_engine::{Duties, Engine};
 
-pub use database::{Database, Standing, VARIABLE};
+pub use database::{Database, Standing, VARIABLE, masked};
 pub use ff_core::execution::Failure;
 pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 pub use ff_core::state::PublicState;

@@ -25,15 +25,15 @@ pub struct Sample {
 
 /// The lane of the show.
 pub fn lane() -> LaneId {
-    LaneId::new("dev").expect("a valid lane")
+    LaneId::new("demo").expect("a valid lane")
 }
 
 fn sample(title: &'static str, kind: &str, policy: &Value) -> Sample {
     let id = ExecutionId::solo(Uuid::now_v7());
     let create = Create {
-        namespace: Namespace::new("dev").expect("a valid namespace"),
-        input: Bytes::from_static(b"world"),
-        creator: Creator::new("ff dev").expect("a valid creator"),
+        namespace: Namespace::new("demo").expect("a valid namespace"),
+        input: Bytes::from_static(br#""world""#),
+        creator: Creator::new("ff demo").expect("a valid creator"),
         policy: Policy::parse(policy).expect("a valid policy"),
         ..Create::new(id, lane(), Kind::new(kind).expect("a valid kind"))
     };

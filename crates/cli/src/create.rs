@@ -1,0 +1,133 @@
+//! `ff create`: an execution from the command line, and its result if somebody waits for it.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use ff_wire::payload::{Json, Payload};
+use flowfabric::{Client, Handle};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Format, Output};
+use crate::place::Place;
+use crate::{result, span};
+
+/// Create an execution.
+#[derive(Args)]
+pub struct CreateOne {
+    /// What kind of work: selects the handler
+    kind: String,
+    /// The lane it waits in
+    #[arg(long, default_value = "default")]
+    lane: String,
+    /// What to work on: JSON, @file, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Created once, however often it is asked for under this key
+    #[arg(long)]
+    key: Option<String>,
+    /// 0 to 9000, higher first
+    #[arg(long, value_name = "N")]
+    priority: Option<i32>,
+    /// Not run before so long has passed: 90s, 5m, 1h30m
+    #[arg(long, value_parser = span::parse, value_name = "TIME")]
+    delay: Option<Duration>,
+    /// How often it is tried again when it fails
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
+    /// A tag, with a key of the form owner.name; may be given several times
+    #[arg(long = "tag", value_parser = tag, value_name = "KEY=VALUE")]
+    tags: Vec<(String, String)>,
+    /// Wait until it has ended, and print its result
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl CreateOne {
+    /// Creates it.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let input = self.input.as_deref().map(read_input).transpose()?;
+        let client = place.client().await?;
+        let (wait, form) = (self.wait, self.output.output);
+        let made = self.create(&client, input).await?;
+        if wait {
+            eprintln!("{} {}", what_was_done(&made), made.id().uuid());
+            return result::print(&client, place, made.id(), true).await;
+        }
+        tell(&made, form, place)
+    }
+
+    async fn create(self, client: &Client, input: Option<Json>) -> anyhow::Result<Handle> {
+        let mut creation = client.create(&self.kind, input).lane(self.lane);
+        if let Some(key) = self.key {
+            creation = creation.idempotency_key(key);
+        }
+        if let Some(priority) = self.priority {
+            creation = creation.priority(priority);
+        }
+        if let Some(delay) = self.delay {
+            creation = creation.delay(delay);
+        }
+        if let Some(retries) = self.retries {
+            creation = creation.retries(retries);
+        }
+        for (key, value) in self.tags {
+            creation = creation.tag(key, value);
+        }
+        Ok(creation.await?)
+    }
+}
+
+fn what_was_done(made: &Handle) -> &'static str {
+    if made.is_duplicate() { "existed already:" } else { "created" }
+}
+
+fn tell(made: &Handle, form: Option<Format>, place: &Place) -> anyhow::Result<()> {
+    let uuid = made.id().uuid();
+    let mut out = std::io::stdout();
+    match form {
+        Some(Format::Json) => {
+            output::json(&json!({"execution_id": made.id(), "duplicate": made.is_duplicate()}))
+        }
+        Some(Format::Table) => said(made, place, &mut out),
+        None if output::is_terminal() => said(made, place, &mut out),
+        Some(Format::Ids) | None => Ok(writeln!(out, "{uuid}")?),
+    }
+}
+
+fn said(made: &Handle, place: &Place, out: &mut impl Write) -> anyhow::Result<()> {
+    let uuid = made.id().uuid();
+    writeln!(out, "{} {uuid}", what_was_done(made))?;
+    Ok(writeln!(out, "{}", output::dim(&place.ff(&format!("show {uuid}"))))?)
+}
+
+/// Reads `key=value`.
+pub fn tag(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| "must be key=value, for example shop.customer=ada".to_owned())
+}
+
+/// The input that was given; digits and order stay as they are.
+fn read_input(text: &str) -> anyhow::Result<Json> {
+    let text = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the input from {path}"))?,
+        None if text == "-" => {
+            let mut read = String::new();
+            std::io::stdin().read_to_string(&mut read).context("cannot read standard input")?;
+            read
+        }
+        None => text.to_owned(),
+    };
+    let compact = |json: &Json| String::from_utf8_lossy(&Payload::json(json).bytes).into_owned();
+    let read = Json::from_text(text.trim().to_owned());
+    read.and_then(|json| Json::from_text(compact(&json))).map_err(|error| {
+        Failure::new(Exit::Usage, format!("the input is not JSON: {error}"))
+            .next("quote text twice: --input '\"some text\"'; or name a file: --input @order.json")
+            .into()
+    })
+}

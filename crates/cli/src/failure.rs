@@ -1,0 +1,151 @@
+//! Failures: what went wrong, with its code, what to do next, and the exit code of the process.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use console::style;
+use ff_core::Code;
+use ff_core::error::Class;
+use ff_wire::HttpCode;
+
+use crate::output::clean;
+use crate::place::Place;
+
+/// How the process ends when something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Something failed.
+    Failed = 1,
+    /// The command line or a value in it is wrong.
+    Usage = 2,
+    /// There is no such thing.
+    NotFound = 3,
+    /// Refused by the state of a thing, or in conflict with another.
+    Refused = 4,
+    /// The store or the server cannot be reached, or is busy.
+    Unreachable = 5,
+    /// The execution did not succeed.
+    Unsuccessful = 6,
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+    code: Option<String>,
+    next: Option<String>,
+}
+
+impl Failure {
+    /// A failure in words.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), code: None, next: None }
+    }
+
+    /// With a stable code.
+    pub fn code(mut self, code: &str) -> Self {
+        self.code = Some(code.to_owned());
+        self
+    }
+
+    /// With what to do next.
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// Whatever went wrong at a place.
+    pub fn of(error: anyhow::Error, place: &Place) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(failure) => return failure,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<ff_engine::Error>() {
+            Ok(error) => anyhow::Error::new(flowfabric::Error::from(error)),
+            Err(error) => error,
+        };
+        match error.downcast_ref::<flowfabric::Error>() {
+            Some(error) => Self::coded(error, place),
+            None => Self::new(Exit::Failed, format!("{error:#}")),
+        }
+    }
+
+    fn coded(error: &flowfabric::Error, place: &Place) -> Self {
+        let message = error.to_string();
+        let Some(code) = error.code() else { return Self::new(Exit::Failed, message) };
+        // The code has a line of its own.
+        let message = message.replacen(&format!("{code}: "), "", 1);
+        let away = code == Code::Transport.as_str() && place.is_server();
+        let message = if away { format!("cannot reach {place}: {message}") } else { message };
+        let next = advice(code, place).or_else(|| error.hint().map(str::to_owned));
+        Self { exit: exit_of(code), message, code: Some(code.to_owned()), next }
+    }
+
+    /// Says it on standard error; the exit code to end with.
+    pub fn tell(self) -> ExitCode {
+        let line = |name: &str, text: &str| {
+            eprintln!("  {} {text}", style(format!("{name}:")).for_stderr().dim());
+        };
+        eprintln!("{} {}", style("error:").for_stderr().red().bold(), clean(&self.message));
+        self.code.iter().for_each(|code| line("code", code));
+        self.next.iter().for_each(|next| line("next", &clean(next)));
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The exit code that belongs to a stable code.
+fn exit_of(code: &str) -> Exit {
+    let own = Code::ALL.iter().find(|known| known.as_str() == code);
+    let http = HttpCode::ALL.iter().find(|known| known.as_str() == code);
+    match (own.map(|code| (code.class(), code.retryable())), http) {
+        (Some((Class::NotFound, _)), _) => Exit::NotFound,
+        (Some((Class::Validation, _)), _) => Exit::Usage,
+        (Some((Class::Conflict | Class::State, _)), _) => Exit::Refused,
+        (Some((Class::Contention | Class::Fault, true)), _) => Exit::Unreachable,
+        (Some((Class::Contention | Class::Fault, false)), _) => Exit::Failed,
+        (None, Some(HttpCode::ExecutionNotSuccessful)) => Exit::Unsuccessful,
+        (None, Some(code)) if code.retryable() => Exit::Unreachable,
+        (None, Some(_) | None) => Exit::Failed,
+    }
+}
+
+/// What to do here, where that is more than the code itself can know.
+fn advice(code: &str, place: &Place) -> Option<String> {
+    if code == Code::ExecutionNotFound.as_str() {
+        return Some(place.ff("ls"));
+    }
+    if code == Code::Transport.as_str() && place.is_server() {
+        return Some(
+            "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
+                .to_owned(),
+        );
+    }
+    if code == HttpCode::Unauthorized.as_str() {
+        return Some("set FF_TOKEN to the token of the server".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_exit_code() {
+        let mut table = String::new();
+        let own = Code::ALL.iter().map(|code| code.as_str());
+        for code in own.chain(HttpCode::ALL.iter().map(|code| code.as_str())) {
+            table += &format!("{} {code}\n", exit_of(code) as u8);
+        }
+        expect_test::expect![[""]].assert_eq(&table);
+    }
+}

@@ -1,0 +1,72 @@
+//! `ff serve`: a database behind HTTP, with its duties, until told to stop.
+//!
+//! What must stay true: whatever is under way when it is told to stop is finished or given back
+//! before it ends, and nobody from outside this machine is served without a token.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use ff_core::WorkFilter;
+use ff_engine::Engine;
+use ff_server::{Exposed, Options, Token};
+use flowfabric::{Database, TOKEN};
+use tokio::net::TcpListener;
+
+use crate::failure::{Exit, Failure};
+use crate::place::{Place, token};
+use crate::stop::told_to_stop;
+
+/// Serve a database.
+#[derive(Args)]
+pub struct Serve {
+    /// Where to listen; port 0 takes a free one. Other than loopback addresses need FF_TOKEN
+    #[arg(long, default_value = "127.0.0.1:7100", value_name = "ADDRESS")]
+    listen: SocketAddr,
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let database = place.database("serve")?;
+        let token = door()?;
+        ff_server::check_address(self.listen, token.as_ref()).map_err(|_| exposed(self.listen))?;
+        let listener = TcpListener::bind(self.listen).await.map_err(|error| {
+            Failure::new(Exit::Failed, format!("cannot listen on {}: {error}", self.listen))
+                .next("choose another port, or any free one: --listen 127.0.0.1:0")
+        })?;
+        let engine = Engine::new(database.open().await?);
+        let url = format!("http://{}", listener.local_addr()?);
+        println!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
+        let options = Options { token, ..Options::new(engine, backend_name(&database)) };
+        keep(listener, options, told_to_stop()).await
+    }
+}
+
+/// Serves an engine and does its duties until `stop`, then leaves in good order.
+pub async fn keep(
+    listener: TcpListener,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let duties = options.engine.start_duties(&WorkFilter::default());
+    let drained = ff_server::serve(listener, options, stop).await;
+    duties.stop().await;
+    drained?;
+    Ok(())
+}
+
+/// The token that callers must present, if the environment holds one.
+pub fn door() -> anyhow::Result<Option<Token>> {
+    let token = token().map(|token| Token::new(&token)).transpose();
+    Ok(token.map_err(|error| Failure::new(Exit::Usage, format!("{TOKEN}: {error}")))?)
+}
+
+/// What the store is called.
+pub fn backend_name(database: &Database) -> &'static str {
+    if database.url().starts_with("sqlite:") { "sqlite" } else { "postgres" }
+}
+
+fn exposed(address: SocketAddr) -> Failure {
+    Failure::new(Exit::Usage, Exposed(address).to_string())
+        .next(format!("{TOKEN}=$(openssl rand -hex 32) ff serve --listen {address} …"))
+}

@@ -1,0 +1,268 @@
+//! The timeline: attempts as bars on one scale, with what they did inside.
+//!
+//! ```text
+//!               0           500 ms      1 s         1.5 s
+//!               ├───────────┼───────────┼───────────┼────┤
+//!   attempt 0   ··███░░░░░░░░░░░░░░░░░░░░██████             1.31 s
+//!     validate    ▄                                          20 ms
+//!     sleep        ░░░░░░░░░░░░░░░░░░░░                       1 s
+//!     charge                             ▄▄▄▄               210 ms
+//! ```
+//!
+//! What waits is dotted, what runs is solid, and what has given its slot back is light.
+
+use std::io::{self, Write};
+
+use console::{Alignment, Style, pad_str};
+use ff_core::Millis;
+use ff_core::execution::AttemptOutcome;
+use ff_core::step::StepKind;
+use ff_wire::snapshot::AttemptLine;
+use ff_wire::{History, StepLine};
+
+use super::wakes_at;
+use crate::output::{clean, dim};
+use crate::span;
+
+/// Steps of one attempt that are drawn.
+const STEPS_DRAWN_MAX: usize = 24;
+/// Columns for labels.
+const LABELS: std::ops::RangeInclusive<usize> = 11..=28;
+/// Columns for lengths of time, behind the bars.
+const LENGTHS: usize = 9;
+/// Columns that one tick of the axis takes at least.
+const TICK_WIDTH_MIN: u64 = 11;
+
+/// Attempts and steps of an execution, from its creation to its end or until now.
+pub struct Timeline<'h> {
+    history: &'h History,
+    born: Millis,
+    until: Millis,
+}
+
+/// One line of the drawing.
+struct Bar {
+    label: String,
+    /// What it waited for its turn, ran, or both, each from when to when.
+    parts: Vec<(Look, u64, u64)>,
+    length: String,
+}
+
+/// What a part of a bar looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Waits,
+    Runs(Option<AttemptOutcome>),
+    Steps,
+    Sleeps,
+}
+
+impl<'h> Timeline<'h> {
+    /// The timeline of a history at `now`.
+    pub fn new(history: &'h History, now: Millis) -> Self {
+        let x = &history.snapshot;
+        let born = x.created_at;
+        let until = x.completed_at.unwrap_or(now).max(born.plus(1));
+        Self { history, born, until }
+    }
+
+    /// Draws it, so wide.
+    pub fn print(&self, out: &mut impl Write, width: usize) -> io::Result<()> {
+        let bars = self.bars();
+        let widest = bars.iter().map(|bar| console::measure_text_width(&bar.label)).max();
+        // Labels take at most a third of the line.
+        let labels = widest.unwrap_or(0).clamp(*LABELS.start(), (*LABELS.end()).min(width / 3));
+        let canvas = width.saturating_sub(2 + labels + 2 + 1 + LENGTHS).max(10);
+        let scale = Scale { total: self.until.since(self.born), width: canvas };
+        let margin = " ".repeat(2 + labels + 2);
+        let (ticks, rule) = scale.axis();
+        writeln!(out, "{margin}{}", dim(&ticks))?;
+        writeln!(out, "{margin}{}", dim(&rule))?;
+        for bar in bars {
+            let label = pad_str(&bar.label, labels, Alignment::Left, Some("…")).into_owned();
+            let length = pad_str(&bar.length, LENGTHS, Alignment::Right, None).into_owned();
+            writeln!(out, "  {label}  {} {}", scale.draw(&bar.parts), dim(&length))?;
+        }
+        Ok(())
+    }
+
+    /// How long after the creation.
+    fn since(&self, at: Millis) -> u64 {
+        at.min(self.until).since(self.born)
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        let mut free = 0;
+        for line in &self.history.attempts {
+            let begun = self.since(line.started_at);
+            let ended = self.since(line.ended_at.unwrap_or(self.until));
+            bars.push(self.attempt(line, free));
+            let steps = self.drawn(line.index);
+            let hidden = steps.len().saturating_sub(STEPS_DRAWN_MAX);
+            let shown = steps.iter().take(STEPS_DRAWN_MAX);
+            bars.extend(shown.map(|step| self.step(step, (begun, ended))));
+            if hidden > 0 {
+                let label = format!("  and {hidden} more");
+                bars.push(Bar { label, parts: Vec::new(), length: String::new() });
+            }
+            free = ended;
+        }
+        let x = &self.history.snapshot;
+        let idle = self.history.attempts.last().is_none_or(|line| line.ended_at.is_some());
+        let end = self.since(self.until);
+        if idle && end > free && (x.completed_at.is_none() || self.history.attempts.is_empty()) {
+            let label = x.public_state.to_string();
+            let length = span::length(end - free);
+            bars.push(Bar { label, parts: vec![(Look::Waits, free, end)], length });
+        }
+        bars
+    }
+
+    /// An attempt, after what it waited since `free`.
+    fn attempt(&self, line: &AttemptLine, free: u64) -> Bar {
+        let begun = self.since(line.started_at);
+        let ended = self.since(line.ended_at.unwrap_or(self.until));
+        let mut parts =
+            vec![(Look::Waits, free.min(begun), begun), (Look::Runs(line.outcome), begun, ended)];
+        let sleeps = self
+            .history
+            .steps
+            .iter()
+            .filter(|step| step.attempt_index == line.index && step.kind == StepKind::Sleep);
+        parts.extend(sleeps.filter_map(|step| {
+            let until = self.since(wakes_at(step)?).min(ended);
+            Some((Look::Sleeps, self.since(step.at), until))
+        }));
+        let length = span::length(ended - begun);
+        Bar { label: format!("attempt {}", line.index), parts, length }
+    }
+
+    /// The steps of an attempt that take time.
+    fn drawn(&self, attempt: u32) -> Vec<&'h StepLine> {
+        let mine = |step: &&StepLine| step.attempt_index == attempt;
+        let lasting = |step: &&StepLine| match step.kind {
+            StepKind::Run | StepKind::Sleep => true,
+            // Found at once, and recorded with the next.
+            StepKind::Now | StepKind::Random => false,
+        };
+        self.history.steps.iter().filter(mine).filter(lasting).collect()
+    }
+
+    /// A step, inside its attempt.
+    fn step(&self, step: &StepLine, (begun, ended): (u64, u64)) -> Bar {
+        let at = self.since(step.at);
+        let (look, from, to) = match (step.kind, wakes_at(step)) {
+            (StepKind::Sleep, Some(until)) => (Look::Sleeps, at, self.since(until).min(ended)),
+            // How long it ran is by the worker's clock, when it was recorded by the store's.
+            (StepKind::Run | StepKind::Sleep | StepKind::Now | StepKind::Random, _) => {
+                (Look::Steps, at.saturating_sub(step.ran_ms).max(begun.min(at)), at)
+            }
+        };
+        let length = if look == Look::Sleeps { to.saturating_sub(from) } else { step.ran_ms };
+        let label = format!("  {}", clean(&step.name));
+        Bar { label, parts: vec![(look, from, to)], length: span::length(length) }
+    }
+}
+
+/// From milliseconds to columns.
+struct Scale {
+    total: u64,
+    width: usize,
+}
+
+impl Scale {
+    fn columns(&self) -> u64 {
+        u64::try_from(self.width).unwrap_or(0)
+    }
+
+    /// The column in which a moment lies.
+    fn column(&self, ms: u64) -> usize {
+        let column = u128::from(ms) * u128::from(self.columns()) / u128::from(self.total.max(1));
+        usize::try_from(column).unwrap_or(self.width).min(self.width)
+    }
+
+    /// Parts on one line; later ones are drawn over earlier ones. Whatever happened has a column.
+    fn draw(&self, parts: &[(Look, u64, u64)]) -> String {
+        let mut cells: Vec<Option<Look>> = vec![None; self.width];
+        for (look, from, to) in parts.iter().filter(|(look, from, to)| look.is_seen(*from, *to)) {
+            let first = self.column(*from).min(self.width - 1);
+            let end = self.column(*to).max(first + 1);
+            cells[first..end].fill(Some(*look));
+        }
+        let runs = cells.chunk_by(|a, b| a == b);
+        let drawn = runs.map(|run| match run[0] {
+            None => " ".repeat(run.len()),
+            Some(look) => {
+                let text = look.mark().to_string().repeat(run.len());
+                look.style().apply_to(text).to_string()
+            }
+        });
+        drawn.collect()
+    }
+
+    /// Moments in whole units, and the line they stand on.
+    fn axis(&self) -> (String, String) {
+        let step = self.step();
+        let mut ticks = String::new();
+        let mut rule: Vec<char> = vec!['─'; self.width];
+        for at in (0..=self.total).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            let column = self.column(at).min(self.width - 1);
+            let label = span::tick(at);
+            rule[column] = '┼';
+            if column + label.chars().count() <= self.width {
+                let gap = column.saturating_sub(ticks.chars().count());
+                ticks += &" ".repeat(gap);
+                ticks += &label;
+            }
+        }
+        rule[0] = '├';
+        rule[self.width - 1] = '┤';
+        (ticks, rule.into_iter().collect())
+    }
+
+    /// The time between two ticks: a round one that leaves room for what is written at them.
+    fn step(&self) -> u64 {
+        let fits = |step: &u64| self.total / step <= (self.columns() / TICK_WIDTH_MIN).max(1);
+        let decimal = (0..).map(|exponent| 10_u64.saturating_pow(exponent));
+        let below = decimal.flat_map(|power| [power, 2 * power, 5 * power]);
+        let mut below = below.take_while(|step| *step < 60_000);
+        let sexagesimal = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map(|m| m * 60_000);
+        let days = (0..).map(|exponent| 86_400_000_u64 << exponent);
+        let above = sexagesimal.into_iter().chain(days.take(30));
+        below.find(fits).or_else(|| above.into_iter().find(fits)).unwrap_or(self.total)
+    }
+}
+
+impl Look {
+    /// Waiting for no time is not worth a column.
+    fn is_seen(self, from: u64, to: u64) -> bool {
+        match self {
+            Self::Waits | Self::Sleeps => to > from,
+            Self::Runs(_) | Self::Steps => true,
+        }
+    }
+
+    fn mark(self) -> char {
+        match self {
+            Self::Waits => '·',
+            Self::Runs(_) => '█',
+            Self::Steps => '▄',
+            Self::Sleeps => '░',
+        }
+    }
+
+    fn style(self) -> Style {
+        let plain = Style::new();
+        match self {
+            Self::Waits => plain.dim(),
+            Self::Sleeps | Self::Steps => plain.blue(),
+            Self::Runs(Some(AttemptOutcome::Success)) => plain.green(),
+            Self::Runs(Some(AttemptOutcome::Failure | AttemptOutcome::Expired)) => plain.red(),
+            Self::Runs(Some(AttemptOutcome::Cancelled | AttemptOutcome::Interrupted)) => {
+                plain.yellow()
+            }
+            Self::Runs(None) => plain.cyan(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Events in words.
+
+use ff_core::Millis;
+use ff_wire::event::Event;
+
+use crate::output::clean;
+
+/// What an event tells, with times written as `since` says; nothing if its attempts say it.
+pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
+    let said = match event {
+        Event::AttemptFailed { failure, retry_at, .. } => {
+            format!(
+                "failed: {} ({}); retry at {}",
+                failure.reason,
+                failure.category,
+                since(*retry_at)
+            )
+        }
+        Event::LeaseExpired { worker, .. } => format!("the lease of {} ran out", worker.instance),
+        Event::LeaseRevoked { worker, reason, .. } => {
+            format!("the lease of {} was revoked: {reason}", worker.instance)
+        }
+        Event::Replayed { outcome, reason } => format!("replayed after {outcome}: {reason}"),
+        Event::Completion { outcome, reason: Some(reason), .. } => {
+            format!("ended {outcome}: {reason}")
+        }
+        Event::Completion { outcome, reason: None, .. } => format!("ended {outcome}"),
+        Event::PriorityChanged { from, to } => format!("priority {from} → {to}"),
+        Event::Held { reason } => format!("held: {reason}"),
+        Event::Unheld => "let go".to_owned(),
+        // The attempt that took over says it.
+        Event::LeaseReclaimed { .. } => return None,
+    };
+    Some(clean(&said))
+}
+
+/// The attempt that an event is about.
+pub fn attempt_of(event: &Event) -> Option<u32> {
+    match event {
+        Event::AttemptFailed { attempt_index, .. }
+        | Event::LeaseExpired { attempt_index, .. }
+        | Event::LeaseRevoked { attempt_index, .. }
+        | Event::LeaseReclaimed { attempt_index, .. } => Some(*attempt_index),
+        Event::Completion { attempt_index, .. } => *attempt_index,
+        Event::PriorityChanged { .. }
+        | Event::Replayed { .. }
+        | Event::Held { .. }
+        | Event::Unheld => None,
+    }
+}
