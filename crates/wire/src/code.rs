@@ -99,6 +99,7 @@ pub fn status_of(code: Code) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 mod tests {
     use std::fmt::Write as _;
 
