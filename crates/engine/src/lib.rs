@@ -137,8 +137,10 @@ impl Engine {
             Traffic::Admin => &self.queues.admin,
         };
         let mut sent = Vec::with_capacity(valid.len());
-        for chunk in valid.chunks(ff_core::limits::BATCH_MAX) {
-            sent.extend(queue.send(chunk.to_vec()).await?);
+        while !valid.is_empty() {
+            let rest = valid.split_off(valid.len().min(ff_core::limits::BATCH_MAX));
+            sent.extend(queue.send(valid).await?);
+            valid = rest;
         }
         let mut sent = sent.into_iter().map(|outcome| {
             outcome.map(|reply| C::reply(reply).expect("a command is answered in its own kind"))

@@ -80,6 +80,14 @@ pub async fn run(crew: Arc<Crew>, work: Work, lost: CancellationToken) {
 }
 
 async fn start(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went {
+    tokio::select! {
+        went = work_on(crew, work, lost) => went,
+        () = overdue(lost, crew.settings.grace) => Went::Lost,
+        () = crew.ended.cancelled() => Went::Unfinished,
+    }
+}
+
+async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went {
     let Some(body) = crew.handlers.of(work.kind.as_str()).map(Arc::clone) else {
         return unknown(crew, &work).await;
     };
@@ -105,8 +113,6 @@ async fn start(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went {
             Interrupt::Paused => Went::Paused,
             Interrupt::Stopped(error) => Went::Stopped(error),
         },
-        () = overdue(lost, crew.settings.grace) => Went::Lost,
-        () = crew.ended.cancelled() => Went::Unfinished,
     }
 }
 
@@ -154,20 +160,22 @@ fn report_of(id: ExecutionId, fence: Fence, went: Went) -> Option<Report> {
             let reason = format!("the handler panicked: {message}");
             fail(reason, category("panic"), FailureClass::Transient)
         }
-        // Whatever refused it has said that the lease is gone, unless it is about the steps.
-        Went::Stopped(error) if is_about_steps(&error) => {
-            fail(error.to_string(), category("steps"), FailureClass::Permanent)
-        }
-        Went::Stopped(error) => {
+        Went::Stopped(error) if says_that_it_is_lost(&error) => {
             tracing::info!(%error, "stopped");
             None
         }
+        // Another worker may have more luck with the store.
+        Went::Stopped(error) if error.retryable() => {
+            tracing::warn!(%error, "given back");
+            Some(Report::Release(Release { id, fence }))
+        }
+        Went::Stopped(error) => fail(error.to_string(), category("steps"), FailureClass::Permanent),
         Went::Paused | Went::Lost => None,
         Went::Unfinished => Some(Report::Release(Release { id, fence })),
     }
 }
 
-fn is_about_steps(error: &Error) -> bool {
+fn says_that_it_is_lost(error: &Error) -> bool {
     use ff_core::Code;
     let lost = [
         Code::StaleLease,
@@ -177,7 +185,7 @@ fn is_about_steps(error: &Error) -> bool {
         Code::ExecutionNotFound,
         Code::Closed,
     ];
-    !lost.iter().any(|code| error.is(*code))
+    lost.iter().any(|code| error.is(*code))
 }
 
 fn nature(error: &BoxError) -> (Category, FailureClass) {
