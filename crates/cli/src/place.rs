@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ff_engine::Engine;
 use flowfabric::{Client, Database, Remote, TOKEN, VARIABLE};
+use tempfile::TempDir;
 
 use crate::failure::{Exit, Failure};
 
@@ -61,11 +62,17 @@ impl Place {
         self.url.starts_with("http://") || self.url.starts_with("https://")
     }
 
-    /// The database, if one was named.
-    pub fn database_if_named(&self) -> anyhow::Result<Option<Database>> {
+    /// The database that was named; otherwise a new one in a directory of its own, which is gone
+    /// when it is dropped.
+    pub fn database_or_new(&self) -> anyhow::Result<(Database, Option<TempDir>)> {
         match self.source {
-            Source::Default => Ok(None),
-            Source::Option | Source::Environment => Ok(Some(Database::parse(&self.url)?)),
+            Source::Option | Source::Environment => Ok((Database::parse(&self.url)?, None)),
+            Source::Default => {
+                let directory = tempfile::Builder::new().prefix("flowfabric-").tempdir()?;
+                let path = directory.path().join("fabric.db");
+                let database = Database::parse(&format!("sqlite:{}", path.display()))?;
+                Ok((database, Some(directory)))
+            }
         }
     }
 

@@ -19,7 +19,8 @@ use crate::stop::told_to_stop;
 /// Serve a database.
 #[derive(Args)]
 pub struct Serve {
-    /// Where to listen; port 0 takes a free one. Other than loopback addresses need FF_TOKEN
+    /// Where to listen; port 0 takes a free one. Other than loopback addresses need a token
+    /// in `FF_TOKEN`
     #[arg(long, default_value = "127.0.0.1:7100", value_name = "ADDRESS")]
     listen: SocketAddr,
 }

@@ -209,8 +209,8 @@ impl Scale {
         for at in (0..=self.total).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
             let column = self.column(at).min(self.width - 1);
             let label = span::tick(at);
-            rule[column] = '┼';
             if column + label.chars().count() <= self.width {
+                rule[column] = '┼';
                 let gap = column.saturating_sub(ticks.chars().count());
                 ticks += &" ".repeat(gap);
                 ticks += &label;
