@@ -131,29 +131,31 @@ fn advice(code: &str, place: &Place) -> Option<String> {
     if code == Code::ExecutionNotFound.as_str() {
         return Some(place.ff("ls"));
     }
-    if code == Code::Transport.as_str() && place.is_server() {
-        return Some(
-            "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
-                .to_owned(),
-        );
-    }
-    if code == HttpCode::Unauthorized.as_str() {
-        return Some("set FF_TOKEN to the token of the server".to_owned());
-    }
-    None
+    let advice = if code == Code::Transport.as_str() && place.is_server() {
+        "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
+    } else if code == Code::Transport.as_str() {
+        "check that the database runs and that --url is right, then try again"
+    } else if code == Code::ExecutionNotActive.as_str() {
+        "nothing is left to cancel; ff replay runs it again"
+    } else if code == HttpCode::Unauthorized.as_str() {
+        "set FF_TOKEN to the token of the server"
+    } else {
+        return None;
+    };
+    Some(advice.to_owned())
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_raw_string_hashes, reason = "what UPDATE_EXPECT=1 writes")]
 mod tests {
     use super::*;
 
     #[test]
     fn every_code_has_its_exit_code() {
-        let mut table = String::new();
         let own = Code::ALL.iter().map(|code| code.as_str());
-        for code in own.chain(HttpCode::ALL.iter().map(|code| code.as_str())) {
-            table += &format!("{} {code}\n", exit_of(code) as u8);
-        }
+        let all = own.chain(HttpCode::ALL.iter().map(|code| code.as_str()));
+        let lines: Vec<_> = all.map(|code| format!("{} {code}", exit_of(code) as u8)).collect();
+        let table = lines.join("\n") + "\n";
         expect_test::expect![[r#"
             3 execution_not_found
             3 consumer_not_found
@@ -193,6 +195,7 @@ mod tests {
             1 unsupported_media_type
             1 internal_error
             5 draining
-        "#]].assert_eq(&table);
+        "#]]
+        .assert_eq(&table);
     }
 }

@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     left("LANE"),
     right("AGE"),
     right("TOOK"),
-    right("TRIES"),
+    right("TRY"),
     left("WHY"),
 ];
 

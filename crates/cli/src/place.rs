@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ff_core::Code;
 use ff_engine::Engine;
 use flowfabric::{Client, Database, Remote, TOKEN, VARIABLE};
 use tempfile::TempDir;
@@ -92,7 +93,11 @@ impl Place {
         if self.is_server() {
             return Ok(Client::new(Arc::new(Remote::new(&self.url, token())?)));
         }
-        let database = Database::parse(&self.url)?;
+        let database = Database::parse(&self.url).map_err(|error| {
+            Failure::new(Exit::Usage, error.to_string())
+                .code(Code::InvalidInput.as_str())
+                .next("or name a server: --url http://127.0.0.1:7100")
+        })?;
         if database.standing().await?.version == 0 {
             let said = format!("there is no FlowFabric in {database}");
             let next = format!("make one: {}", self.ff("migrate"));

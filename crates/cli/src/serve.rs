@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use ff_core::WorkFilter;
 use ff_engine::Engine;
-use ff_server::{Exposed, Options, Token};
+use ff_server::{Options, Token};
 use flowfabric::{Database, TOKEN};
 use tokio::net::TcpListener;
 
@@ -68,6 +68,7 @@ pub fn backend_name(database: &Database) -> &'static str {
 }
 
 fn exposed(address: SocketAddr) -> Failure {
-    Failure::new(Exit::Usage, Exposed(address).to_string())
-        .next(format!("{TOKEN}=$(openssl rand -hex 32) ff serve --listen {address} …"))
+    let said = format!("others could reach {address}, and there is no token to keep them out");
+    let next = format!("set {TOKEN}, say to $(openssl rand -hex 32); or listen on 127.0.0.1");
+    Failure::new(Exit::Usage, said).next(next)
 }

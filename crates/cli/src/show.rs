@@ -163,8 +163,10 @@ impl Page<'_> {
         let ended = x.completed_at.map(|at| format!("ended after {}", after(at)));
         let ran = begun.into_iter().chain(ended).collect::<Vec<_>>().join(", ");
         let mut times = vec![("created", format!("{} ({ago} ago)", span::moment(x.created_at)))];
-        if !ran.is_empty() {
-            times.push(("ran", ran));
+        match (x.started_at, x.completed_at) {
+            (Some(_), _) => times.push(("ran", ran)),
+            (None, Some(ended)) => times.push(("ended", format!("after {}", after(ended)))),
+            (None, None) => {}
         }
         times
     }

@@ -71,7 +71,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// Reads a length of time: `250ms`, `90s`, `5m`, `1h30m`, `2d`.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let refuse = || "use a number and ms, s, m, h or d, for example 90s, 5m or 1h30m".to_owned();
+    let refuse = || "say it as 250ms, 90s, 5m, 1h30m or 2d".to_owned();
     let mut rest = text.trim();
     let mut total: u64 = 0;
     if rest.is_empty() {

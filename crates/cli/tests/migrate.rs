@@ -67,12 +67,6 @@ fn is_refused(url: &str) {
           code: schema_too_new
           next: Run a binary at least as new as the one that migrated it.
         exit status: 1
-    "#]s the one that migrated it.
-        exit status: 1
-    "#]s the one that migrated it.
-        exit status: 1
-    "#]s the one that migrated it.
-        exit status: 1
     "#]];
     says(url, &[], &refusal);
     says(url, &["--dry-run"], &refusal);

@@ -45,10 +45,10 @@ async fn what_is_said_wrongly_is_refused_by_name() {
           next: quote text twice: --input '"some text"'; or name a file: --input @order.json
         exit 2
     "#]]);
-    stage.ff(&["create", "x", "--tag", "nodot=1"]).is(&expect![[r#"
-        error: tags "nodot" must look like owner.name: lower-case letters, digits and underscores, at most 128 bytes
-          code: invalid_tag_key
-          next: Use lower-case letters, digits and underscores around a dot.
+    stage.ff(&["create", "x", "--lane", ""]).is(&expect![[r#"
+        error: lane_id must not be empty
+          code: invalid_input
+          next: Correct the field that the answer names.
         exit 2
     "#]]);
     stage.ff(&["create", "x", "--priority", "9001"]).is(&expect![[r#"
@@ -70,7 +70,7 @@ async fn what_is_said_wrongly_is_refused_by_name() {
         exit 2
     "#]]);
     stage.ff(&["create", "x", "--delay", "5"]).is(&expect![[r#"
-        error: invalid value '5' for '--delay <TIME>': use a number and ms, s, m, h or d, for example 90s, 5m or 1h30m
+        error: invalid value '5' for '--delay <TIME>': say it as 250ms, 90s, 5m, 1h30m or 2d
 
         For more information, try '--help'.
         exit 2
@@ -94,13 +94,13 @@ fn a_place_that_does_not_answer_can_be_tried_again() {
     at("postgres://ada:secret@127.0.0.1:1/shop").is(&expect![[r#"
         error: cannot look at the schema of postgres://ada:***@127.0.0.1:1/shop: cannot connect to the database at 127.0.0.1:1: error connecting to server: Connection refused (os error 111)
           code: transport
-          next: Send the same call again: every call may be repeated.
+          next: check that the database runs and that --url is right, then try again
         exit 5
     "#]]);
     at("mysql://ada:secret@somewhere").is(&expect![[r#"
         error: url "mysql://ada:***@somewhere" names no database: use sqlite:<path>, for example sqlite:fabric.db, or postgres://user:password@host:port/database?schema=name
           code: invalid_input
-          next: Correct the field that the answer names.
+          next: or name a server: --url http://127.0.0.1:7100
         exit 2
     "#]]);
 }

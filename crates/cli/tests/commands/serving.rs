@@ -13,7 +13,8 @@ fn a_server_says_where_it_is_and_leaves_in_order() {
     let said = served.said.replace(&served.url, "<server>").replace(&stage.url(), "<url>");
     expect![[r#"
         FlowFabric on <url> serves <server> (page <server>/, API <server>/docs)
-    "#]].assert_eq(&said);
+    "#]]
+    .assert_eq(&said);
     let made = stage.ff_at(&served.url, &["create", "greet"], "");
     assert_eq!(made.code, Some(0), "{}", made.err);
     let told = Command::new("kill").arg(served.process.id().to_string()).status().unwrap();
@@ -43,8 +44,8 @@ fn a_server_with_a_token_serves_who_has_it() {
 fn nobody_else_is_served_without_a_token() {
     let stage = Stage::empty();
     stage.ff(&["serve", "--listen", "0.0.0.0:0"]).is(&expect![[r#"
-        error: refusing to listen on 0.0.0.0:0 without a token: set FF_TOKEN, or listen on a loopback address such as 127.0.0.1
-          next: FF_TOKEN=$(openssl rand -hex 32) ff serve --listen 0.0.0.0:0 …
+        error: others could reach 0.0.0.0:0, and there is no token to keep them out
+          next: set FF_TOKEN, say to $(openssl rand -hex 32); or listen on 127.0.0.1
         exit 2
     "#]]);
     assert!(!stage.file().exists());
