@@ -3,6 +3,7 @@
 //! What must stay true: whatever is under way when it is told to stop is finished or given back
 //! before it ends, and nobody from outside this machine is served without a token.
 
+use std::io::Write;
 use std::net::SocketAddr;
 
 use clap::Args;
@@ -37,7 +38,8 @@ impl Serve {
         })?;
         let engine = Engine::new(database.open().await?);
         let url = format!("http://{}", listener.local_addr()?);
-        println!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
+        let said = format!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
+        writeln!(std::io::stdout(), "{said}")?;
         let options = Options { token, ..Options::new(engine, backend_name(&database)) };
         keep(listener, options, told_to_stop()).await
     }

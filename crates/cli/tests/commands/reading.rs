@@ -178,6 +178,7 @@ fn help_names_the_commands_and_the_exit_codes() {
           --url, or FF_URL in the environment, names a SQLite file (sqlite:fabric.db), a PostgreSQL schema
           (postgres://user:password@host/database?schema=name) or a server (http://host:port). Without
           either it is the server at http://127.0.0.1:7100. FF_TOKEN holds the token of a server.
+          dev and demo use a new database, which is gone when they end, unless one is named.
 
         Exit codes:
           0  done

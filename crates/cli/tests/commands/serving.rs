@@ -61,3 +61,26 @@ fn an_address_that_is_taken_is_named() {
     assert!(said.err.starts_with(&format!("error: cannot listen on {address}")), "{}", said.err);
     assert!(said.err.contains("next: "), "{}", said.err);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_on_postgres_is_a_place_as_well() {
+    let server = ff_cluster::shared().unwrap();
+    let schema = format!("commands_{}", std::process::id());
+    let url = format!("{server}?schema={schema}");
+    let stage = Stage::empty();
+    let ff = |arguments: &[&str]| stage.ff_at(&url, arguments, "");
+    ff(&["ls"]).is(&expect![[r#"
+        error: there is no FlowFabric in <url>
+          next: make one: ff migrate --url <url>
+        exit 3
+    "#]]);
+    assert_eq!(ff(&["migrate"]).code, Some(0));
+    let made = ff(&["create", "greet", "--input", "\"Ada\""]);
+    assert_eq!(ff(&["ls", "-o", "ids"]).out, made.out);
+    let id = made.out.trim();
+    assert_eq!(ff(&["cancel", &id[24..]]).out, format!("cancelled {id}\n"));
+    assert_eq!(ff(&["result", id]).code, Some(6));
+    let (db, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    db.batch_execute(&format!("drop schema {schema} cascade")).await.unwrap();
+}
