@@ -143,7 +143,7 @@ pub fn why(x: &ExecutionSnapshot, now: Millis) -> String {
 fn waits(detail: &str, now: Millis) -> String {
     let until = detail.strip_prefix("delayed until ").and_then(|at| at.parse().ok());
     match until.map(Millis) {
-        Some(until) => format!("for another {}", span::length(until.since(now))),
+        Some(until) => format!("delayed for another {}", span::length(until.since(now))),
         None => clean(detail),
     }
 }
