@@ -56,6 +56,7 @@ enum What {
     DrainPinned,
     Steps,
     WorkerCpu,
+    HttpCycle,
 }
 
 /// What was measured.
@@ -90,7 +91,7 @@ const PG: &str = "postgres";
 const FILE: &str = "sqlite";
 
 /// Every row.
-pub const ROWS: [Row; 17] = [
+pub const ROWS: [Row; 18] = [
     row("create_callers32", PG, RATE, Some(Bar::RatioFrom(1.3)), What::CreateCallers32),
     row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.15)), What::CreateBatch1000),
     row("drain", PG, RATE, Some(Bar::RatioFrom(0.2)), What::Drain),
@@ -104,6 +105,7 @@ pub const ROWS: [Row; 17] = [
     row("drain_pinned_horizon", PG, RATE, Some(Bar::RatioFrom(0.85)), What::DrainPinned),
     row("steps_c16", PG, "steps/s", Some(Bar::RatioFrom(1.0)), What::Steps),
     row("worker_cpu_us", PG, "µs per execution", Some(Bar::ValueTo(25.0)), What::WorkerCpu),
+    row("http_cycle", PG, RATE, Some(Bar::RatioFrom(0.2)), What::HttpCycle),
     row("create_callers32", FILE, RATE, None, What::CreateCallers32),
     row("create_batch1000", FILE, RATE, None, What::CreateBatch1000),
     row("drain", FILE, RATE, None, What::Drain),
@@ -188,6 +190,7 @@ impl Row {
                 let floor = floor(place, sqlite::insert_each, postgres::insert_each16).await?;
                 compared((worker::steps_c16(place).await?, floor))
             }
+            What::HttpCycle => compared(worker::http_cycle(place).await?),
             What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),
             What::DrainPinned => compared(backlog::drain_pinned_horizon(place).await?),
         })

@@ -91,3 +91,43 @@ fn cpu_us() -> anyhow::Result<f64> {
     }
     Ok(std::time::Duration::from_nanos(ns).as_secs_f64() * 1e6)
 }
+
+/// 64 callers, each creating one execution at a time and waiting for its end, beside a worker.
+async fn cycles(client: &Client) -> anyhow::Result<f64> {
+    const CALLERS: u32 = 64;
+    const EACH: u32 = 60;
+    let noop = async |_: Context, (): ()| Ok::<_, Error>(());
+    let worker = client.worker("bench").concurrency(64).handle("noop", noop).start()?;
+    client.create("noop", ()).lane("bench").await?.ended().await?;
+    let begun = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    client.create("noop", ()).lane("bench").await?.ended().await?;
+                }
+                anyhow::Ok(())
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await??;
+    }
+    let rate = per_second(CALLERS * EACH, begun);
+    worker.stop().await?;
+    Ok(rate)
+}
+
+/// Through a server, beside the same without one.
+pub async fn http_cycle(place: &Place) -> anyhow::Result<(f64, f64)> {
+    let engine = engine(&place.fresh()).await?;
+    let embedded = cycles(&Client::new(Arc::new(engine.clone()))).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let options = ff_server::Options::new(engine, "postgres");
+    let serving = tokio::spawn(ff_server::serve(listener, options, std::future::pending()));
+    let served = cycles(&Client::new(Arc::new(ff_sdk::Remote::new(&url, None)?))).await;
+    serving.abort();
+    Ok((served?, embedded))
+}

@@ -16,7 +16,7 @@ use ff_sdk::fabric::{Data, Fabric, Report, Work};
 use ff_wire::lane::LanesAnswer;
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
-use flowfabric::{Client, Database, Error};
+use flowfabric::{Client, Database, Error, Worker};
 
 use crate::handlers;
 use crate::place::Place;
@@ -36,6 +36,9 @@ pub struct SampleWorker {
     /// Executions at the same time
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
+    /// How long handlers may go on when the process is told to stop
+    #[arg(long, default_value_t = 10_000)]
+    drain_ms: u64,
     /// Append a line for every acknowledged completion
     #[arg(long)]
     log: Option<PathBuf>,
@@ -50,21 +53,28 @@ const OPEN_MAX: Duration = Duration::from_mins(1);
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
 
 impl SampleWorker {
-    /// Runs until killed.
+    /// Runs until killed, or told to stop.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        if place.is_server() {
+            return Ok(self.worker(&place.client().await?).run().await?);
+        }
         let engine = Engine::new(patiently(&place.database("sample-worker")?).await?);
         let duties = (!self.no_duties).then(|| engine.start_duties(&WorkFilter::default()));
-        let client = match self.log {
-            Some(log) => Client::new(Arc::new(Logged { engine, log })),
+        let client = match &self.log {
+            Some(log) => Client::new(Arc::new(Logged { engine, log: log.clone() })),
             None => Client::new(Arc::new(engine)),
         };
-        let worker = handlers::worker(&client, &self.lane)
-            .instance(self.name)
-            .lease(Duration::from_millis(self.lease_ttl_ms))
-            .concurrency(self.concurrency);
-        worker.run().await?;
+        self.worker(&client).run().await?;
         drop(duties);
         Ok(())
+    }
+
+    fn worker(&self, client: &Client) -> Worker {
+        handlers::worker(client, &self.lane)
+            .instance(self.name.clone())
+            .lease(Duration::from_millis(self.lease_ttl_ms))
+            .drain(Duration::from_millis(self.drain_ms))
+            .concurrency(self.concurrency)
     }
 }
 

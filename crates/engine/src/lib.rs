@@ -161,8 +161,3 @@ impl Engine {
         self.backend.now().await
     }
 }
-
-/// Compiles and runs what the README shows.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

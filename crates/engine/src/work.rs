@@ -1,7 +1,6 @@
 //! What workers say about executions they hold. Every call carries the fence of its lease.
 
 use bytes::Bytes;
-use ff_core::command::{Command, Operation};
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::delay::{Delay, Delayed};
@@ -44,17 +43,12 @@ impl Engine {
         self.execute(steps).await
     }
 
-    /// Adds steps to the journal of an execution and gives it back until some time, both or
-    /// neither: whoever goes on with it finds the steps.
+    /// Adds steps to the journal of an execution, then gives it back until some time. If it is not
+    /// given back any more, whoever goes on with it finds the steps.
     pub async fn pause(&self, steps: RecordSteps, delay: Delay) -> Result<Delayed, Error> {
-        let config = self.backend().config();
-        steps.validate(config)?;
-        delay.validate(config)?;
-        let commands = vec![Command::from(steps), Command::from(delay)];
-        let mut outcomes = self.queues.finish.send(commands).await?.into_iter();
-        outcomes.next().expect("an outcome for each command")?;
-        let delayed = outcomes.next().expect("an outcome for each command")?;
-        Ok(Delay::reply(delayed).expect("a command is answered in its own kind"))
+        delay.validate(self.backend().config())?;
+        self.execute(steps).await?;
+        self.execute(delay).await
     }
 
     /// Ends an execution with success.

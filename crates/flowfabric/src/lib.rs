@@ -110,3 +110,14 @@ impl Deref for FlowFabric {
         &self.client
     }
 }
+
+/// Compiles and runs what the README and the guides show.
+#[cfg(doctest)]
+mod shown {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guides/quickstart.md")]
+    struct Quickstart;
+    #[doc = include_str!("../../../docs/guides/workers-and-steps.md")]
+    struct WorkersAndSteps;
+}

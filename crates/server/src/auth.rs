@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ff_wire::HttpCode;
@@ -119,12 +119,14 @@ fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Lets in who may come in.
+/// Lets in who may come in, and keeps what is answered out of caches.
 pub async fn guard(State(server): State<Server>, request: Request, next: Next) -> Response {
-    match server.0.door.check(request.headers()) {
+    let mut response = match server.0.door.check(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
-    }
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 #[cfg(test)]

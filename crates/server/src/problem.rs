@@ -65,7 +65,10 @@ impl IntoResponse for Refused {
         let problem = *self.0;
         let status =
             StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if status.is_server_error() {
+        // What is overloaded is not helped by a line for every request.
+        if problem.retryable {
+            tracing::debug!(code = problem.code, detail = problem.detail, "a request must wait");
+        } else if status.is_server_error() {
             tracing::warn!(code = problem.code, detail = problem.detail, "a request failed");
         }
         let body = serde_json::to_vec(&problem).expect("a problem has only string keys");

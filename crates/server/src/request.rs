@@ -51,7 +51,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for MaybeBody<T> {
             return Ok(Self(T::default()));
         }
         media_type?;
-        parse(&bytes).map(Self)
+        parse::<Option<T>>(&bytes).map(|said| Self(said.unwrap_or_default()))
     }
 }
 

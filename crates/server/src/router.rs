@@ -114,7 +114,8 @@ pub fn assemble(server: &Server) -> axum::Router {
         .method_not_allowed_fallback(method_not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(server.clone(), metrics::count))
-        .layer(TraceLayer::new_for_http().make_span_with(span))
+        // Failures are logged where they become problems, with what is wrong.
+        .layer(TraceLayer::new_for_http().make_span_with(span).on_failure(()))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
         .with_state(server.clone())

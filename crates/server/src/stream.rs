@@ -56,7 +56,7 @@ pub async fn follow(
         None => server.engine().feed_tail().await?,
     };
     // A cursor that this store cannot read is refused before the stream begins.
-    server.engine().read_events(&cursor, &query.filter, 0, Duration::ZERO).await?;
+    server.engine().read_events(&cursor, &query.filter, 1, Duration::ZERO).await?;
     let reader = Reader { server, cursor, filter: query.filter, waiting: VecDeque::new() };
     let opening = stream::iter([Ok(silence(&reader.cursor))]);
     let events = stream::unfold(Some(reader), |reader| async {

@@ -99,6 +99,7 @@ pub fn status_of(code: Code) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 mod tests {
     use std::fmt::Write as _;
 
@@ -113,7 +114,7 @@ mod tests {
         for code in HttpCode::ALL {
             writeln!(table, "{} {code}", code.status()).expect("writing to a string");
         }
-        expect_test::expect![[r"
+        expect_test::expect![[r#"
             404 execution_not_found
             404 consumer_not_found
             400 invalid_input
@@ -123,6 +124,8 @@ mod tests {
             413 payload_too_large
             409 execution_id_conflict
             409 idempotency_key_conflict
+            409 step_conflict
+            409 journal_full
             409 execution_not_leaseable
             400 capability_mismatch
             409 execution_not_active
@@ -150,7 +153,7 @@ mod tests {
             415 unsupported_media_type
             500 internal_error
             503 draining
-        "]]
+        "#]]
         .assert_eq(&table);
     }
 

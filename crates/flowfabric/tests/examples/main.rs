@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod everywhere;
+mod python;
 mod stores;
 
 #[path = "../../examples/agent.rs"]
@@ -10,6 +11,16 @@ mod agent;
 mod orders;
 
 use stores::every_place;
+
+#[test]
+fn the_examples_are_as_short_as_they_look() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let hello = read("examples/hello.rs");
+    assert!(hello.lines().count() <= 20);
+    assert!(read("../../README.md").contains(&format!("```rust\n{hello}```")), "shown as it is");
+    assert!(read("../../examples/python/worker.py").lines().count() <= 60);
+}
 
 #[tokio::test]
 async fn an_order_is_fulfilled() {

@@ -18,12 +18,20 @@ pub enum At {
 /// A fabric of its own, and what it lives in.
 pub struct Place {
     pub fabric: FlowFabric,
+    url: String,
     _behind: Option<(FlowFabric, JoinSet<()>)>,
     _directory: tempfile::TempDir,
 }
 
 pub fn every_place() -> [At; 3] {
     [At::File, At::Server, At::Http]
+}
+
+impl Place {
+    /// Where others find it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl At {
@@ -43,7 +51,7 @@ impl At {
         };
         let fabric = FlowFabric::open(&url).await.unwrap();
         let Self::Http = self else {
-            return Place { fabric, _behind: None, _directory: directory };
+            return Place { fabric, url, _behind: None, _directory: directory };
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -54,6 +62,6 @@ impl At {
         });
         let behind = Some((fabric, serving));
         let fabric = FlowFabric::connect(&url, None).unwrap();
-        Place { fabric, _behind: behind, _directory: directory }
+        Place { fabric, url, _behind: behind, _directory: directory }
     }
 }

@@ -10,10 +10,11 @@ pub fn write(body: &mut String, name: &str, schema: &Value) {
     put(body, format_args!("<h3 id=\"type-{0}\">{0}</h3>", escape(name)));
     body.push_str(&prose(text(&schema["description"])));
     let variants = variants_of(schema);
-    if variants.is_empty() && schema["properties"].is_null() {
+    if !schema["properties"].is_null() {
+        fields(body, schema);
+    } else if variants.is_empty() {
         put(body, format_args!("<p class=\"type\">{}</p>", describe(schema)));
     }
-    fields(body, schema);
     for variant in variants {
         if !variant["description"].is_null() {
             put(body, format_args!("<p>{}</p>", inline(text(&variant["description"]))));

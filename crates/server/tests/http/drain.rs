@@ -53,7 +53,8 @@ async fn a_request_that_does_not_finish_in_time_is_cut_off() {
     let body = json!({"lane_id": "default", "execution_kind": "job"});
     let creating = tokio::spawn(site.request(Method::POST, "/v1/executions").json(&body).send());
     site.in_flight(1).await;
-    assert_eq!(site.left().await.cut_off, 1);
+    // The connection of the client's other requests may be cut off with it.
+    assert!(site.left().await.cut_off >= 1);
     assert!(creating.await.unwrap().is_err());
 }
 

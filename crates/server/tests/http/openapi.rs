@@ -110,8 +110,6 @@ fn every_route_that_is_served_is_in_the_document() {
     for word in [".route(", ".nest(", ".nest_service(", ".route_service(", ".fallback_service("] {
         assert!(!router.contains(word), "{word} adds a route that nothing describes");
     }
-    let served = router.matches("::").count();
-    assert!(served > 0);
 }
 
 #[tokio::test]

@@ -401,6 +401,11 @@ async fn what_is_no_request_of_ours_is_refused_with_a_code() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused_with_a_code() {
+    let site = Site::open().await;
     let request = || site.request(Method::POST, "/v1/executions");
     shows(
         &site,

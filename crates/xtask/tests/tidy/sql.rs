@@ -12,6 +12,7 @@ const BACKENDS: [&str; 2] = ["crates/postgres/", "crates/sqlite/"];
 /// with a slash stands for all that is in it.
 const ONE_SIDED: &[(&str, &str)] = &[
     ("queries/execution/lock.sql", "SQLite locks the whole file"),
+    ("queries/lease/hold.sql", "SQLite locks the whole file"),
     ("queries/lease/lock.sql", "SQLite locks the whole file"),
     ("queries/execution/insert.sql", "SQLite inserts and updates with one statement"),
     ("queries/hot/", "a statement costs SQLite no round trip"),
