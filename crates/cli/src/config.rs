@@ -57,12 +57,12 @@ fn table(settings: Vec<Setting>, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 fn settings(place: &Place) -> Vec<Setting> {
-    const BUILT_IN: &str = "default";
+    const DEFAULT: &str = "default";
     let (has_token, token_from) =
-        if token().is_some() { ("set", TOKEN) } else { ("not set", BUILT_IN) };
+        if token().is_some() { ("set", TOKEN) } else { ("not set", DEFAULT) };
     let (log, log_from) = match std::env::var("FF_LOG") {
         Ok(log) => (log, "FF_LOG"),
-        Err(_) => ("warn".to_owned(), BUILT_IN),
+        Err(_) => ("warn".to_owned(), DEFAULT),
     };
     let own = vec![
         ("url", place.to_string(), place.source().as_str()),
@@ -72,7 +72,7 @@ fn settings(place: &Place) -> Vec<Setting> {
     let deployment = Config::default();
     let server = ff_server::Limits::default();
     let ms = |duration: std::time::Duration| {
-        span::length(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+        span::tick(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     };
     let bounds = [
         ("payload", bytes(deployment.payload_bytes_max)),
@@ -85,7 +85,7 @@ fn settings(place: &Place) -> Vec<Setting> {
         ("page", format!("{} rows", limits::PAGE_MAX)),
         ("steps", limits::STEPS_MAX.to_string()),
     ];
-    let bounds = bounds.into_iter().map(|(name, value)| (name, value, BUILT_IN));
+    let bounds = bounds.into_iter().map(|(name, value)| (name, value, "built in"));
     own.into_iter().chain(bounds).collect()
 }
 

@@ -42,16 +42,7 @@ const SHOW_MAX: Duration = Duration::from_mins(1);
 impl Demo {
     /// Runs the show.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let directory = tempfile::Builder::new().prefix("flowfabric-").tempdir()?;
-        let named = place.database_if_named()?;
-        let kept = named.is_some();
-        let database = match named {
-            Some(database) => database,
-            None => {
-                let path = directory.path().join("demo.db");
-                Database::parse(&format!("sqlite:{}", path.display()))?
-            }
-        };
+        let (database, passing) = place.database_or_new()?;
         let engine = Engine::new(database.open().await?);
         let mut out = std::io::stdout();
         writeln!(out, "FlowFabric on {database}\n")?;
@@ -70,7 +61,7 @@ impl Demo {
         duties.stop().await;
 
         report::print(&client, &shown, &mut out).await?;
-        if kept {
+        if passing.is_none() {
             writeln!(out, "Everything above was read back from {database}")?;
         } else {
             writeln!(out, "Everything above was read back from the database.")?;

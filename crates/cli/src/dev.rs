@@ -28,14 +28,7 @@ pub struct Dev {}
 impl Dev {
     /// Runs until told to stop.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let directory = tempfile::Builder::new().prefix("flowfabric-").tempdir()?;
-        let database = match place.database_if_named()? {
-            Some(database) => database,
-            None => {
-                let path = directory.path().join("dev.db");
-                Database::parse(&format!("sqlite:{}", path.display()))?
-            }
-        };
+        let (database, _passing) = place.database_or_new()?;
         let token = door()?;
         let engine = Engine::new(database.open().await?);
         let client = Client::new(Arc::new(engine.clone()));

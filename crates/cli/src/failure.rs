@@ -77,7 +77,8 @@ impl Failure {
         // The code has a line of its own.
         let message = message.replacen(&format!("{code}: "), "", 1);
         let away = code == Code::Transport.as_str() && place.is_server();
-        let message = if away { format!("cannot reach {place}: {message}") } else { message };
+        let message =
+            if away { format!("cannot reach {place}: {}", cause(&message)) } else { message };
         let next = advice(code, place).or_else(|| error.hint().map(str::to_owned));
         Self { exit: exit_of(code), message, code: Some(code.to_owned()), next }
     }
@@ -102,6 +103,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// What is at the root of a request that could not be sent; everything that was read otherwise.
+fn cause(message: &str) -> &str {
+    let unsent = message.starts_with("error sending request");
+    message.rsplit(": ").next().filter(|_| unsent).unwrap_or(message)
+}
+
 /// The exit code that belongs to a stable code.
 fn exit_of(code: &str) -> Exit {
     let own = Code::ALL.iter().find(|known| known.as_str() == code);
@@ -111,10 +118,11 @@ fn exit_of(code: &str) -> Exit {
         (Some((Class::Validation, _)), _) => Exit::Usage,
         (Some((Class::Conflict | Class::State, _)), _) => Exit::Refused,
         (Some((Class::Contention | Class::Fault, true)), _) => Exit::Unreachable,
-        (Some((Class::Contention | Class::Fault, false)), _) => Exit::Failed,
         (None, Some(HttpCode::ExecutionNotSuccessful)) => Exit::Unsuccessful,
         (None, Some(code)) if code.retryable() => Exit::Unreachable,
-        (None, Some(_) | None) => Exit::Failed,
+        (Some((Class::Contention | Class::Fault, false)), _) | (None, Some(_) | None) => {
+            Exit::Failed
+        }
     }
 }
 
@@ -123,29 +131,71 @@ fn advice(code: &str, place: &Place) -> Option<String> {
     if code == Code::ExecutionNotFound.as_str() {
         return Some(place.ff("ls"));
     }
-    if code == Code::Transport.as_str() && place.is_server() {
-        return Some(
-            "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
-                .to_owned(),
-        );
-    }
-    if code == HttpCode::Unauthorized.as_str() {
-        return Some("set FF_TOKEN to the token of the server".to_owned());
-    }
-    None
+    let advice = if code == Code::Transport.as_str() && place.is_server() {
+        "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
+    } else if code == Code::Transport.as_str() {
+        "check that the database runs and that --url is right, then try again"
+    } else if code == Code::ExecutionNotActive.as_str() {
+        "nothing is left to cancel; ff replay runs it again"
+    } else if code == HttpCode::Unauthorized.as_str() {
+        "set FF_TOKEN to the token of the server"
+    } else {
+        return None;
+    };
+    Some(advice.to_owned())
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_raw_string_hashes, reason = "what UPDATE_EXPECT=1 writes")]
 mod tests {
     use super::*;
 
     #[test]
     fn every_code_has_its_exit_code() {
-        let mut table = String::new();
         let own = Code::ALL.iter().map(|code| code.as_str());
-        for code in own.chain(HttpCode::ALL.iter().map(|code| code.as_str())) {
-            table += &format!("{} {code}\n", exit_of(code) as u8);
-        }
-        expect_test::expect![[""]].assert_eq(&table);
+        let all = own.chain(HttpCode::ALL.iter().map(|code| code.as_str()));
+        let lines: Vec<_> = all.map(|code| format!("{} {code}", exit_of(code) as u8)).collect();
+        let table = lines.join("\n") + "\n";
+        expect_test::expect![[r#"
+            3 execution_not_found
+            3 consumer_not_found
+            2 invalid_input
+            2 invalid_policy_json
+            2 invalid_capabilities
+            2 invalid_tag_key
+            2 payload_too_large
+            4 execution_id_conflict
+            4 idempotency_key_conflict
+            4 step_conflict
+            4 journal_full
+            5 execution_not_leaseable
+            2 capability_mismatch
+            4 execution_not_active
+            4 stale_lease
+            4 lease_expired
+            4 lease_revoked
+            4 no_active_lease
+            4 execution_not_eligible
+            4 not_runnable
+            4 execution_not_terminal
+            4 max_replays_exhausted
+            5 overloaded
+            5 retry_exhausted
+            1 corruption
+            1 schema_too_new
+            5 transport
+            1 closed
+            1 unauthorized
+            1 origin_not_allowed
+            1 route_not_found
+            1 method_not_allowed
+            5 request_timeout
+            6 execution_not_successful
+            1 body_too_large
+            1 unsupported_media_type
+            1 internal_error
+            5 draining
+        "#]]
+        .assert_eq(&table);
     }
 }

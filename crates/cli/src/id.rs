@@ -45,8 +45,10 @@ pub async fn find(client: &Client, place: &Place, text: &str) -> anyhow::Result<
         }
         several => {
             let said = format!("{} executions have an id with {part:?}", several.len());
-            let named = several.iter().take(NAMED_MAX).map(|id| id.uuid().to_string());
-            let next = format!("give more of one: {}", named.collect::<Vec<_>>().join(", "));
+            let named = several.iter().take(NAMED_MAX).map(|id| short(*id));
+            let more = if several.len() > NAMED_MAX { ", …" } else { "" };
+            let named = named.collect::<Vec<_>>().join(", ");
+            let next = format!("give more of one: {named}{more}");
             Err(Failure::new(Exit::Usage, said).next(next).into())
         }
     }

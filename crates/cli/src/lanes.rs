@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::span;
 use crate::table::{Column, Table, left, right};
 
-const COLUMNS: &[Column] = &[left("LANE"), right("WAITING"), right("LONGEST")];
+const COLUMNS: &[Column] = &[left("LANE"), right("WAITING"), right("OLDEST")];
 
 /// Say how much waits in each lane.
 #[derive(Args)]

@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     left("LANE"),
     right("AGE"),
     right("TOOK"),
-    right("TRIES"),
+    right("TRY"),
     left("WHY"),
 ];
 
@@ -69,7 +69,7 @@ impl List {
             None if output::is_terminal() => {
                 table(&page, client.fabric().now().await?, &mut out)?;
             }
-            None => lines(&page, &mut out)?,
+            None => lines(&page, client.fabric().now().await?, &mut out)?,
         }
         if let Some(next) = page.next {
             eprintln!("{}", output::dim(&format!("there are more: --after {next}")));
@@ -104,13 +104,13 @@ fn table(page: &ExecutionPage, now: Millis, out: &mut impl Write) -> anyhow::Res
             span::age(now.since(x.created_at)),
             took(x, now),
             x.counts.attempts.to_string(),
-            why(x),
+            why(x, now),
         ]);
     }
     Ok(table.print(out, output::width(), "")?)
 }
 
-fn lines(page: &ExecutionPage, out: &mut impl Write) -> anyhow::Result<()> {
+fn lines(page: &ExecutionPage, now: Millis, out: &mut impl Write) -> anyhow::Result<()> {
     for x in &page.executions {
         let fields = [
             x.execution_id.uuid().to_string(),
@@ -118,7 +118,7 @@ fn lines(page: &ExecutionPage, out: &mut impl Write) -> anyhow::Result<()> {
             clean(&x.execution_kind),
             clean(&x.lane_id),
             span::moment(x.created_at),
-            why(x),
+            why(x, now),
         ];
         writeln!(out, "{}", fields.join("\t"))?;
     }
@@ -132,10 +132,18 @@ fn took(x: &ExecutionSnapshot, now: Millis) -> String {
 }
 
 /// Why it is where it is, if there is anything to say.
-pub fn why(x: &ExecutionSnapshot) -> String {
-    let ended = x.ended_because.as_deref();
-    let failed = x.failure.as_ref().map(|failure| failure.reason.as_str());
-    let said = x.progress.as_ref().and_then(|progress| progress.message.as_deref());
-    let why = ended.or(failed).or(x.blocking_detail.as_deref()).or(said);
-    clean(why.unwrap_or_default())
+pub fn why(x: &ExecutionSnapshot, now: Millis) -> String {
+    let ended = x.ended_because.as_deref().map(clean);
+    let failed = || x.failure.as_ref().map(|failure| clean(&failure.reason));
+    let blocked = || x.blocking_detail.as_deref().map(|detail| waits(detail, now));
+    ended.or_else(failed).or_else(blocked).unwrap_or_default()
+}
+
+/// What it waits for, with the time that is left where a moment is named.
+fn waits(detail: &str, now: Millis) -> String {
+    let until = detail.strip_prefix("delayed until ").and_then(|at| at.parse().ok());
+    match until.map(Millis) {
+        Some(until) => format!("delayed for another {}", span::length(until.since(now))),
+        None => clean(detail),
+    }
 }

@@ -39,6 +39,7 @@ Where FlowFabric is:
   --url, or FF_URL in the environment, names a SQLite file (sqlite:fabric.db), a PostgreSQL schema
   (postgres://user:password@host/database?schema=name) or a server (http://host:port). Without
   either it is the server at http://127.0.0.1:7100. FF_TOKEN holds the token of a server.
+  dev and demo use a new database, which is gone when they end, unless one is named.
 
 Exit codes:
   0  done
@@ -52,12 +53,13 @@ Exit codes:
 Tables and colours are for terminals (NO_COLOR turns colours off); elsewhere lists are lines of
 fields with tabs between them. FF_LOG=debug tells more on standard error.";
 
+const URL_HELP: &str = "A database or a server [env: FF_URL] [default: http://127.0.0.1:7100]";
+
 /// Durable execution on the database you already have.
 #[derive(Parser)]
 #[command(name = "ff", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
-    /// A database or a server [env: FF_URL] [default: http://127.0.0.1:7100]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help = URL_HELP)]
     url: Option<String>,
     #[command(subcommand)]
     command: Command,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ff_core::Code;
 use ff_engine::Engine;
 use flowfabric::{Client, Database, Remote, TOKEN, VARIABLE};
+use tempfile::TempDir;
 
 use crate::failure::{Exit, Failure};
 
@@ -61,11 +63,17 @@ impl Place {
         self.url.starts_with("http://") || self.url.starts_with("https://")
     }
 
-    /// The database, if one was named.
-    pub fn database_if_named(&self) -> anyhow::Result<Option<Database>> {
+    /// The database that was named; otherwise a new one in a directory of its own, which is gone
+    /// when it is dropped.
+    pub fn database_or_new(&self) -> anyhow::Result<(Database, Option<TempDir>)> {
         match self.source {
-            Source::Default => Ok(None),
-            Source::Option | Source::Environment => Ok(Some(Database::parse(&self.url)?)),
+            Source::Option | Source::Environment => Ok((Database::parse(&self.url)?, None)),
+            Source::Default => {
+                let directory = tempfile::Builder::new().prefix("flowfabric-").tempdir()?;
+                let path = directory.path().join("fabric.db");
+                let database = Database::parse(&format!("sqlite:{}", path.display()))?;
+                Ok((database, Some(directory)))
+            }
         }
     }
 
@@ -85,7 +93,11 @@ impl Place {
         if self.is_server() {
             return Ok(Client::new(Arc::new(Remote::new(&self.url, token())?)));
         }
-        let database = Database::parse(&self.url)?;
+        let database = Database::parse(&self.url).map_err(|error| {
+            Failure::new(Exit::Usage, error.to_string())
+                .code(Code::InvalidInput.as_str())
+                .next("or name a server: --url http://127.0.0.1:7100")
+        })?;
         if database.standing().await?.version == 0 {
             let said = format!("there is no FlowFabric in {database}");
             let next = format!("make one: {}", self.ff("migrate"));

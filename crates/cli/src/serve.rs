@@ -3,12 +3,13 @@
 //! What must stay true: whatever is under way when it is told to stop is finished or given back
 //! before it ends, and nobody from outside this machine is served without a token.
 
+use std::io::Write;
 use std::net::SocketAddr;
 
 use clap::Args;
 use ff_core::WorkFilter;
 use ff_engine::Engine;
-use ff_server::{Exposed, Options, Token};
+use ff_server::{Options, Token};
 use flowfabric::{Database, TOKEN};
 use tokio::net::TcpListener;
 
@@ -19,7 +20,8 @@ use crate::stop::told_to_stop;
 /// Serve a database.
 #[derive(Args)]
 pub struct Serve {
-    /// Where to listen; port 0 takes a free one. Other than loopback addresses need FF_TOKEN
+    /// Where to listen; port 0 takes a free one. Other than loopback addresses need a token
+    /// in `FF_TOKEN`
     #[arg(long, default_value = "127.0.0.1:7100", value_name = "ADDRESS")]
     listen: SocketAddr,
 }
@@ -36,7 +38,8 @@ impl Serve {
         })?;
         let engine = Engine::new(database.open().await?);
         let url = format!("http://{}", listener.local_addr()?);
-        println!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
+        let said = format!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
+        writeln!(std::io::stdout(), "{said}")?;
         let options = Options { token, ..Options::new(engine, backend_name(&database)) };
         keep(listener, options, told_to_stop()).await
     }
@@ -67,6 +70,7 @@ pub fn backend_name(database: &Database) -> &'static str {
 }
 
 fn exposed(address: SocketAddr) -> Failure {
-    Failure::new(Exit::Usage, Exposed(address).to_string())
-        .next(format!("{TOKEN}=$(openssl rand -hex 32) ff serve --listen {address} …"))
+    let said = format!("others could reach {address}, and there is no token to keep them out");
+    let next = format!("set {TOKEN}, say to $(openssl rand -hex 32); or listen on 127.0.0.1");
+    Failure::new(Exit::Usage, said).next(next)
 }

@@ -19,12 +19,12 @@ use crate::list::why;
 use crate::output::{self, Format, Output, clean, dim, painted};
 use crate::place::Place;
 use crate::table::{Column, Table, left, right};
-use crate::told::{attempt_of, told};
+use crate::told::{attempt_of, name_of, told};
 use crate::{id, span};
 use timeline::Timeline;
 
 const ATTEMPTS: &[Column] =
-    &[right("#"), left("WHY"), right("AT"), right("TOOK"), left("ENDED"), left("WORKER")];
+    &[right("#"), left("KIND"), right("AT"), right("TOOK"), left("ENDED"), left("WORKER")];
 const STEPS: &[Column] =
     &[right("#"), left("STEP"), right("TRY"), right("AT"), right("TOOK"), left("RESULT")];
 const EVENTS: &[Column] = &[right("AT"), right("TRY"), left("WHAT")];
@@ -90,10 +90,8 @@ impl Page<'_> {
             self.section("STEPS", out)?;
             self.steps().print(out, self.width, "  ")?;
         }
-        if !self.history.events.is_empty() {
-            self.section("EVENTS", out)?;
-            self.events().print(out, self.width, "  ")?;
-        }
+        self.section("EVENTS", out)?;
+        self.events().print(out, self.width, "  ")?;
         if self.history.more {
             writeln!(out, "\n  {}", dim("only the first thousand of each are shown"))?;
         }
@@ -121,8 +119,8 @@ impl Page<'_> {
     /// What there is to say, by name.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let x = &self.history.snapshot;
-        let mut facts = vec![("when", self.when())];
-        let why = match (&x.failure, why(x)) {
+        let mut facts = self.times();
+        let why = match (&x.failure, why(x, self.now)) {
             (Some(failure), why) if why == clean(&failure.reason) => {
                 format!("{why} ({})", clean(&failure.category))
             }
@@ -136,10 +134,10 @@ impl Page<'_> {
         }
         if let Some(lease) = &x.current_lease {
             let left = span::length(lease.expires_at.since(self.now));
-            let worker = clean(&lease.worker.instance);
-            facts.push(("held by", format!("{worker}, for another {left} unless renewed")));
+            let worker = name_of(&lease.worker);
+            facts.push(("held by", format!("{worker}, whose lease ends in {left}")));
         }
-        if let Some(progress) = &x.progress {
+        if let Some(progress) = x.progress.as_ref().filter(|_| !x.public_state.is_terminal()) {
             let percent = progress.percent.map_or_else(String::new, |done| format!("{done}% "));
             let message = clean(progress.message.as_deref().unwrap_or_default());
             facts.push(("progress", format!("{percent}{message}")));
@@ -152,22 +150,26 @@ impl Page<'_> {
         if !tags.is_empty() {
             facts.push(("tags", tags));
         }
+        facts.push(("id", x.execution_id.to_string()));
         facts.extend(self.result.clone().map(|result| ("result", result)));
         facts
     }
 
     /// Created, begun and ended.
-    fn when(&self) -> String {
+    fn times(&self) -> Vec<(&'static str, String)> {
         let x = &self.history.snapshot;
         let ago = span::age(self.now.since(x.created_at));
-        let mut when = format!("created {} ({ago} ago)", span::moment(x.created_at));
-        if let Some(started) = x.started_at {
-            when += &format!(", started after {}", span::length(started.since(x.created_at)));
+        let after = |at: Millis| span::length(at.since(x.created_at));
+        let begun = x.started_at.map(|at| format!("started after {}", after(at)));
+        let ended = x.completed_at.map(|at| format!("ended after {}", after(at)));
+        let ran = begun.into_iter().chain(ended).collect::<Vec<_>>().join(", ");
+        let mut times = vec![("created", format!("{} ({ago} ago)", span::moment(x.created_at)))];
+        match (x.started_at, x.completed_at) {
+            (Some(_), _) => times.push(("ran", ran)),
+            (None, Some(ended)) => times.push(("ended", format!("after {}", after(ended)))),
+            (None, None) => {}
         }
-        if let Some(ended) = x.completed_at {
-            when += &format!(", ended after {}", span::length(ended.since(x.created_at)));
-        }
-        when
+        times
     }
 
     /// How long after the creation.
@@ -185,7 +187,7 @@ impl Page<'_> {
                 self.since(line.started_at),
                 span::length(until.since(line.started_at)),
                 ended(line),
-                clean(&line.worker.instance),
+                name_of(&line.worker),
             ]);
         }
         table
@@ -199,7 +201,7 @@ impl Page<'_> {
                 clean(&step.name),
                 step.attempt_index.to_string(),
                 self.since(step.at),
-                span::length(step.ran_ms),
+                span::length(took(step)),
                 self.outcome_of(step),
             ]);
         }
@@ -219,6 +221,9 @@ impl Page<'_> {
 
     fn events(&self) -> Table {
         let mut table = Table::new(EVENTS);
+        let by = clean(&self.history.snapshot.creator_identity);
+        let by = if by.is_empty() { by } else { format!(" by {by}") };
+        table.row(["+0 ms".to_owned(), String::new(), format!("created{by}")]);
         for fed in &self.history.events {
             if let Some(text) = told(&fed.event, |at| self.since(at)) {
                 let index = attempt_of(&fed.event).map_or_else(String::new, |n| n.to_string());
@@ -240,6 +245,14 @@ fn ended(line: &AttemptLine) -> String {
         None => style("under way").cyan(),
     };
     said.to_string()
+}
+
+/// How long a step took, or takes: a sleep until its end.
+fn took(step: &StepLine) -> u64 {
+    match (step.kind, wakes_at(step)) {
+        (StepKind::Sleep, Some(until)) => until.since(step.at),
+        (StepKind::Run | StepKind::Sleep | StepKind::Now | StepKind::Random, _) => step.ran_ms,
+    }
 }
 
 /// When a sleep ends.

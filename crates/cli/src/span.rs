@@ -15,10 +15,14 @@ pub fn length(ms: u64) -> String {
         0..SECOND => format!("{ms} ms"),
         SECOND..10_000 => format!("{}.{:02} s", ms / SECOND, ms % SECOND / 10),
         10_000..MINUTE => format!("{}.{} s", ms / SECOND, ms % SECOND / 100),
-        MINUTE..HOUR => format!("{}m {}s", ms / MINUTE, ms % MINUTE / SECOND),
-        HOUR..DAY => format!("{}h {}m", ms / HOUR, ms % HOUR / MINUTE),
-        DAY.. => format!("{}d {}h", ms / DAY, ms % DAY / HOUR),
+        MINUTE..HOUR => both((ms / MINUTE, "m"), (ms % MINUTE / SECOND, "s")),
+        HOUR..DAY => both((ms / HOUR, "h"), (ms % HOUR / MINUTE, "m")),
+        DAY.. => both((ms / DAY, "d"), (ms % DAY / HOUR, "h")),
     }
+}
+
+fn both((large, unit): (u64, &str), (small, part): (u64, &str)) -> String {
+    if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit} {small}{part}") }
 }
 
 /// How long ago, roughly: `7s`, `3m`, `2h`, `5d`.
@@ -67,7 +71,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// Reads a length of time: `250ms`, `90s`, `5m`, `1h30m`, `2d`.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let refuse = || "use a number and ms, s, m, h or d, for example 90s, 5m or 1h30m".to_owned();
+    let refuse = || "say it as 250ms, 90s, 5m, 1h30m or 2d".to_owned();
     let mut rest = text.trim();
     let mut total: u64 = 0;
     if rest.is_empty() {
@@ -121,6 +125,7 @@ mod tests {
             (999, "999 ms"),
             (1_259, "1.25 s"),
             (12_345, "12.3 s"),
+            (60_000, "1m"),
             (200_000, "3m 20s"),
             (7_500_000, "2h 5m"),
             (273_600_000, "3d 4h"),

@@ -43,6 +43,6 @@ impl Replay {
         let client = place.client().await?;
         let id = id::find(&client, place, &self.id).await?;
         client.execution(id).replay(self.reason).await?;
-        Ok(writeln!(std::io::stdout(), "runs again: {}", id.uuid())?)
+        Ok(writeln!(std::io::stdout(), "replayed {}", id.uuid())?)
     }
 }

@@ -2,8 +2,22 @@
 
 use ff_core::Millis;
 use ff_wire::event::Event;
+use ff_wire::snapshot::Worker;
 
 use crate::output::clean;
+
+/// Characters of a worker's name that are shown; the rest tells nobody anything.
+const NAME_CHARS_MAX: usize = 20;
+
+/// What a worker process is called.
+pub fn name_of(worker: &Worker) -> String {
+    let name = clean(&worker.instance);
+    if name.chars().count() <= NAME_CHARS_MAX {
+        return name;
+    }
+    let kept: String = name.chars().take(NAME_CHARS_MAX - 1).collect();
+    format!("{kept}…")
+}
 
 /// What an event tells, with times written as `since` says; nothing if its attempts say it.
 pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
@@ -16,9 +30,9 @@ pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
                 since(*retry_at)
             )
         }
-        Event::LeaseExpired { worker, .. } => format!("the lease of {} ran out", worker.instance),
+        Event::LeaseExpired { worker, .. } => format!("the lease of {} ran out", name_of(worker)),
         Event::LeaseRevoked { worker, reason, .. } => {
-            format!("the lease of {} was revoked: {reason}", worker.instance)
+            format!("the lease of {} was revoked: {reason}", name_of(worker))
         }
         Event::Replayed { outcome, reason } => format!("replayed after {outcome}: {reason}"),
         Event::Completion { outcome, reason: Some(reason), .. } => {

@@ -1,91 +1,63 @@
-//! The README's first command, run as a user would.
+//! `ff dev`: a server, a worker and some work in one command.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
 
-use tokio_postgres::NoTls;
-
-/// What must be left of the show, and what must not.
-const LEFT: [(&str, i64); 3] = [
-    ("select count(*) from ff_exec_core where phase = 'terminal'", 15),
-    ("select count(*) from ff_lease", 0),
-    ("select count(*) from ff_ready", 0),
-];
-
-#[test]
-fn the_show_ends_well_and_tells_what_was_stored() {
-    let directory = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", directory.path().join("dev.db").display());
-    show(&url, &url);
-    let db = rusqlite::Connection::open(directory.path().join("dev.db")).unwrap();
-    for (sql, count) in LEFT {
-        assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), count, "{sql}");
-    }
+/// A running `ff dev`, killed when the test is over.
+struct Dev {
+    process: Child,
+    said: BufReader<std::process::ChildStdout>,
 }
 
-#[tokio::test]
-async fn the_show_ends_as_well_on_postgres() {
-    let server = ff_cluster::shared().unwrap();
-    let schema = format!("dev_{}", std::process::id());
-    let url = format!("{server}?schema={schema}&password=secret");
-    show(&url, &format!("{server}?schema={schema}&password=***"));
-    let (db, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    db.batch_execute(&format!("set search_path = {schema}")).await.unwrap();
-    for (sql, count) in LEFT {
-        assert_eq!(db.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), count, "{sql}");
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
-    db.batch_execute(&format!("drop schema {schema} cascade")).await.unwrap();
-}
-
-/// Runs the show on a database, which is called by its name without its password.
-fn show(url: &str, name: &str) {
-    let output = ff(&["dev", "--count", "5", "--database", url]);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    for told in [
-        &format!("FlowFabric on {name}\n"),
-        "5 executions completed at their first attempt",
-        "attempt 1 (reclaim)",
-        "the lease of doomed ran out",
-        "attempt 2 (retry)",
-        "ended failed: no route to host",
-        "replayed after failed: the address was added",
-        "ended failed: attempt_timeout",
-        "ended expired: execution_deadline",
-        "ended cancelled: nobody needs it any more",
-        "ended cancelled: the customer changed her mind",
-        "was killed",
-        &format!("was read back from {name}\n"),
-    ] {
-        assert!(out.contains(told), "{told:?} is missing in\n{out}");
-    }
-    assert!(!out.contains("secret") && !err.contains("secret"), "a password is told: {out}{err}");
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_is_named_without_its_password() {
-    for (url, told) in [
-        ("mysql://ada:secret@somewhere", "use sqlite:<path>"),
-        ("mysql://ada:secret@somewhere", "or postgres://user:password@host:port/database"),
-        ("mysql://ada:secret@somewhere", "mysql://ada:***@somewhere"),
-        // Nobody listens on this port.
-        (
-            "postgres://ada:secret@127.0.0.1:1/shop",
-            "cannot open postgres://ada:***@127.0.0.1:1/shop",
-        ),
-        ("postgres://ada:secret@127.0.0.1:1/shop?schema=", "a schema name has 1 to 63 bytes"),
-    ] {
-        let output = ff(&["dev", "--database", url]);
-        let err = text(&output.stderr);
-        assert!(!output.status.success());
-        assert!(err.contains(told), "{told:?} is missing in\n{err}");
-        assert!(!err.contains("secret"), "a password is told: {err}");
+fn one_command_serves_a_page_works_and_leaves_in_order() {
+    let (mut dev, url) = start();
+    let result = ff(&url, &["create", "greet", "--input", "\"Ada\"", "--wait"]);
+    assert_eq!(text(&result.stdout), "\"hello, Ada\"\n");
+    let order = r#"{"customer":"ada","items":{}}"#;
+    let result = ff(&url, &["create", "order", "--input", order, "--wait"]);
+    assert!(text(&result.stderr).contains("the order has no items"), "{result:?}");
+    assert_eq!(result.status.code(), Some(6));
+    let listed = ff(&url, &["ls", "-o", "ids"]);
+    assert_eq!(text(&listed.stdout).lines().count(), 9, "{listed:?}");
+    let stop = Command::new("kill").arg(dev.process.id().to_string()).status().unwrap();
+    assert!(stop.success());
+    assert!(dev.process.wait().unwrap().success(), "told to stop, it stops in order");
+    let mut rest = String::new();
+    dev.said.read_to_string(&mut rest).unwrap();
+    for told in ["executions were created", "show ", "create order", "Ctrl-C"] {
+        assert!(rest.contains(told), "{told:?} is missing in {rest}");
     }
 }
 
-fn ff(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ff")).args(arguments).output().unwrap()
+/// Starts it, and says where it is.
+fn start() -> (Dev, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ff"));
+    command.arg("dev").env_remove("FF_URL").env_remove("FF_TOKEN").stdout(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let said = BufReader::new(process.stdout.take().unwrap());
+    let mut dev = Dev { process, said };
+    let mut line = String::new();
+    while dev.said.read_line(&mut line).unwrap() > 0 {
+        if let Some((_, url)) = line.trim_end().split_once("page   ") {
+            return (dev, url.trim_end_matches('/').to_owned());
+        }
+        line.clear();
+    }
+    panic!("no page was named");
+}
+
+fn ff(url: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ff"));
+    command.args(arguments).args(["--url", url]).env_remove("FF_TOKEN").output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

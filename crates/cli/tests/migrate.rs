@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls};
 /// Runs `ff migrate` and compares all it says; names of databases stand as `<database>`.
 fn says(url: &str, options: &[&str], expected: &Expect) {
     let output = Command::new(env!("CARGO_BIN_EXE_ff"))
-        .args(["migrate", "--database", url])
+        .args(["migrate", "--url", url])
         .args(options)
         .env_remove("RUST_BACKTRACE")
         .output()
@@ -63,10 +63,9 @@ fn applies_it(url: &str) {
 
 fn is_refused(url: &str) {
     let refusal = expect![[r#"
-        Error: cannot look at the schema of <database>
-
-        Caused by:
-            schema_too_new: the database has schema 2; this binary knows 1
+        error: cannot look at the schema of <database>: the database has schema 2; this binary knows 1
+          code: schema_too_new
+          next: Run a binary at least as new as the one that migrated it.
         exit status: 1
     "#]];
     says(url, &[], &refusal);

@@ -209,8 +209,8 @@ impl Scale {
         for at in (0..=self.total).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
             let column = self.column(at).min(self.width - 1);
             let label = span::tick(at);
-            rule[column] = '┼';
             if column + label.chars().count() <= self.width {
+                rule[column] = '┼';
                 let gap = column.saturating_sub(ticks.chars().count());
                 ticks += &" ".repeat(gap);
                 ticks += &label;
@@ -263,6 +263,56 @@ impl Look {
                 plain.yellow()
             }
             Self::Runs(None) => plain.cyan(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_raw_string_hashes, reason = "what UPDATE_EXPECT=1 writes")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_round_moments_that_do_not_touch() {
+        let totals = [1, 7, 950, 2_360, 61_000, 5_400_000, 200_000_000, 31_536_000_000];
+        let mut drawn = String::new();
+        for total in totals {
+            let (ticks, rule) = Scale { total, width: 55 }.axis();
+            assert_eq!(rule.chars().count(), 55);
+            drawn += &[&ticks, "\n", &rule, "\n"].concat();
+        }
+        expect_test::expect![[r#"
+            0
+            ├─────────────────────────────────────────────────────┤
+            0              2 ms            4 ms            6 ms
+            ├──────────────┼───────────────┼───────────────┼──────┤
+            0          200 ms      400 ms     600 ms      800 ms
+            ├──────────┼───────────┼──────────┼───────────┼───────┤
+            0          500 ms      1 s        1.5 s       2 s
+            ├──────────┼───────────┼──────────┼───────────┼───────┤
+            0                 20 s              40 s
+            ├─────────────────┼─────────────────┼─────────────────┤
+            0                 30m               1h
+            ├─────────────────┼─────────────────┼─────────────────┤
+            0          12h         1d          36h         2d
+            ├──────────┼───────────┼───────────┼───────────┼──────┤
+            0        64d       128d     192d      256d      320d
+            ├────────┼─────────┼────────┼─────────┼─────────┼─────┤
+        "#]]
+        .assert_eq(&drawn);
+    }
+
+    #[test]
+    fn whatever_happened_has_a_column() {
+        let scale = Scale { total: 1_000, width: 10 };
+        let run = Look::Runs(None);
+        for (parts, drawn) in [
+            (vec![(run, 0, 1_000)], "██████████"),
+            (vec![(run, 1_000, 1_000)], "         █"),
+            (vec![(Look::Waits, 0, 0), (run, 0, 3)], "█         "),
+            (vec![(Look::Waits, 0, 300), (run, 300, 900), (Look::Sleeps, 500, 700)], "···██░░██ "),
+        ] {
+            assert_eq!(scale.draw(&parts), drawn);
         }
     }
 }

@@ -140,7 +140,7 @@ fn draft(number: usize) -> (Create, Kind) {
     };
     let id = ExecutionId::solo(Uuid::now_v7());
     let create = Create {
-        input: Bytes::from_static(b"world"),
+        input: Bytes::from_static(br#""world""#),
         policy: Policy::parse(&policy).unwrap(),
         ..Create::new(id, "crash".parse().unwrap(), name.parse().unwrap())
     };

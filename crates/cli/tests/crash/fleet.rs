@@ -26,7 +26,7 @@ impl Fleet {
         let name = format!("w{}", self.started);
         let worker = Command::new(env!("CARGO_BIN_EXE_ff"))
             .args(["sample-worker", "--lane", "crash", "--lease-ttl-ms", "500"])
-            .args(["--database", &self.url, "--name", &name])
+            .args(["--url", &self.url, "--name", &name])
             .arg("--log")
             .arg(self.directory.join(format!("{name}.log")))
             // What it tries again is no news here.

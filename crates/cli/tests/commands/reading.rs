@@ -1,0 +1,195 @@
+//! Lists, lanes, results and settings.
+
+use expect_test::expect;
+
+use crate::stage::{Served, Stage, ff, finish, uuid};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_a_table_for_people() {
+    let stage = Stage::new().await;
+    stage.ff(&["ls", "-o", "table"]).is(&expect![[r#"
+        ID            STATE      KIND    LANE    AGE    TOOK  TRY  WHY
+        000000000005  waiting    greet   mail     1h       -    0
+        000000000004  cancelled  greet   mail     1h       -    0  the customer left
+        000000000003  failed     broken  orders   1h    5 ms    1  no route �[31mto host
+        000000000002  completed  flaky   orders   1h  1.21 s    2
+        000000000001  completed  order   orders   1h  2.31 s    1
+    "#]]);
+    stage.ff(&["ls", "-o", "table", "--limit", "2", "--lane", "mail"]).is(&expect![[r#"
+        ID            STATE      KIND   LANE  AGE  TOOK  TRY  WHY
+        000000000005  waiting    greet  mail   1h     -    0
+        000000000004  cancelled  greet  mail   1h     -    0  the customer left
+    "#]]);
+    stage.ff(&["ls", "-o", "table", "--state", "expired"]).is(&expect![[r#"
+        no executions
+    "#]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_lines_with_tabs_for_scripts() {
+    let stage = Stage::new().await;
+    stage.ff(&["ls"]).is(&expect![[r#"
+        01990000-0000-7000-8000-000000000005	waiting	greet	mail	<moment>
+        01990000-0000-7000-8000-000000000004	cancelled	greet	mail	<moment>	the customer left
+        01990000-0000-7000-8000-000000000003	failed	broken	orders	<moment>	no route �[31mto host
+        01990000-0000-7000-8000-000000000002	completed	flaky	orders	<moment>
+        01990000-0000-7000-8000-000000000001	completed	order	orders	<moment>
+    "#]]);
+    stage.ff(&["ls", "--tag", "shop.customer=c3", "-o", "ids"]).is(&expect![[r#"
+        01990000-0000-7000-8000-000000000003
+    "#]]);
+    stage.ff(&["ls", "--kind", "nothing"]).is(&expect![[""]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_goes_on_where_the_page_before_ended() {
+    let stage = Stage::new().await;
+    let first = stage.ff(&["ls", "--limit", "3", "-o", "ids"]);
+    let after = first.err.trim().strip_prefix("there are more: --after ").unwrap();
+    let second = stage.ff(&["ls", "--limit", "3", "-o", "ids", "--after", after]);
+    let all = stage.ff(&["ls", "-o", "ids"]);
+    assert_eq!(first.out + &second.out, all.out);
+    assert_eq!(second.err, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_says_the_same_as_the_file_behind_it() {
+    let stage = Stage::new().await;
+    let served = Served::start(&stage, None);
+    for arguments in [
+        &["ls", "-o", "table"][..],
+        &["ls"],
+        &["ls", "-o", "json"],
+        &["show", "-o", "json", &uuid(2).to_string()],
+        &["show", &uuid(1).to_string()],
+        &["lanes"],
+        &["result", &uuid(1).to_string()],
+        &["result", &uuid(3).to_string()],
+        &["replay", &uuid(5).to_string()],
+        &["show", &uuid(9).to_string()],
+        &["create", "x", "--tag", "nodot=1"],
+    ] {
+        let (here, there) = (stage.ff(arguments), stage.ff_at(&served.url, arguments, ""));
+        // Nobody waits longer because of who looks.
+        let plain = |text: &str| match arguments[0] {
+            "lanes" => text.replace(|c: char| c.is_ascii_digit(), "9"),
+            _ => text.to_owned(),
+        };
+        assert_eq!(plain(&here.out), plain(&there.out), "{arguments:?}");
+        assert_eq!((here.err, here.code), (there.err, there.code), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_say_how_much_waits() {
+    let stage = Stage::new().await;
+    stage.ff(&["lanes", "-o", "ids"]).is(&expect![[r#"
+        mail
+        orders
+    "#]]);
+    let table = stage.ff(&["lanes", "-o", "table"]);
+    let waiting = table.out.lines().map(|line| line.rsplit_once("  ").unwrap().0.to_owned());
+    let waiting = waiting.map(|line| line.trim_end().to_owned() + "\n").collect::<String>();
+    expect![[r#"
+        LANE    WAITING
+        mail          1
+        orders        0
+    "#]]
+    .assert_eq(&waiting);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_printed_and_nothing_else() {
+    let stage = Stage::new().await;
+    stage.ff(&["result", &uuid(1).to_string()]).is(&expect![[r#"
+        {"tracking":"FF17"}
+    "#]]);
+    stage.ff(&["result", "--wait", &uuid(2).to_string()]).is(&expect![[r#"
+        null
+    "#]]);
+}
+
+#[test]
+fn settings_are_told_with_where_they_come_from_and_without_secrets() {
+    finish(configured(&[]), "").is(&expect![[r#"
+        SETTING          VALUE                  FROM
+        url              http://127.0.0.1:7100  default
+        token            not set                default
+        log              warn                   default
+        payload          1 MiB                  built in
+        retention        1d                     built in
+        idempotency key  1d                     built in
+        request body     8 MiB                  built in
+        request timeout  30 s                   built in
+        drain timeout    10 s                   built in
+        batch            1000 items             built in
+        page             1000 rows              built in
+        steps            10000                  built in
+    "#]]);
+    let url = "postgres://ada:secret@db/shop";
+    let said = finish(configured(&[("FF_URL", url), ("FF_TOKEN", "s3cret")]), "");
+    assert!(!said.out.contains("secret") && !said.out.contains("s3cret"), "{}", said.out);
+    let told: Vec<&str> = said.out.lines().take(4).chain([""]).collect();
+    expect![[r#"
+        SETTING          VALUE                       FROM
+        url              postgres://ada:***@db/shop  FF_URL
+        token            set                         FF_TOKEN
+        log              warn                        default
+    "#]]
+    .assert_eq(&told.join("\n"));
+}
+
+fn configured(environment: &[(&str, &str)]) -> std::process::Command {
+    let mut command = ff();
+    command.args(["config", "-o", "table"]).envs(environment.iter().copied());
+    command
+}
+
+#[test]
+fn help_names_the_commands_and_the_exit_codes() {
+    let mut command = ff();
+    command.arg("help");
+    finish(command, "").is(&expect![[r#"
+        Durable execution on the database you already have
+
+        Usage: ff [OPTIONS] <COMMAND>
+
+        Commands:
+          serve    Serve a database over HTTP, with a page to watch it
+          create   Create an execution
+          ls       List executions, newest first
+          show     Show all about an execution: its timeline, attempts, steps and events
+          result   Print the result of an execution, and nothing else
+          cancel   Cancel an execution, whatever it is doing
+          replay   Have an execution that has ended run again
+          lanes    Say how much waits in each lane
+          config   Say which settings apply, and where they come from
+          migrate  Bring the schema of a database up to date, or say what is missing
+          dev      Start a server with a worker and some work, to try things out
+          demo     Run a show of real work, a killed worker process included, and print what happened
+          help     Print this message or the help of the given subcommand(s)
+
+        Options:
+              --url <URL>  A database or a server [env: FF_URL] [default: http://127.0.0.1:7100]
+          -h, --help       Print help
+          -V, --version    Print version
+
+        Where FlowFabric is:
+          --url, or FF_URL in the environment, names a SQLite file (sqlite:fabric.db), a PostgreSQL schema
+          (postgres://user:password@host/database?schema=name) or a server (http://host:port). Without
+          either it is the server at http://127.0.0.1:7100. FF_TOKEN holds the token of a server.
+          dev and demo use a new database, which is gone when they end, unless one is named.
+
+        Exit codes:
+          0  done
+          1  failed
+          2  the command line or a value in it is wrong
+          3  there is no such thing
+          4  refused: its state does not allow it, or it clashes with something else
+          5  the database or server cannot be reached or is busy; the same command may succeed later
+          6  the execution did not succeed (result, create --wait)
+
+        Tables and colours are for terminals (NO_COLOR turns colours off); elsewhere lists are lines of
+        fields with tabs between them. FF_LOG=debug tells more on standard error.
+    "#]]);
+}
