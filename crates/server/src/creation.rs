@@ -27,7 +27,8 @@ fn mint() -> ExecutionId {
 /// idempotency key or id with the same content, it answers `duplicate` with the original's id.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executions", operation_id = "create_execution",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Twice is once.")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+            description = "Twice is once.")),
     request_body = NewExecution,
     responses(
         (status = 201, description = "It exists now.", body = CreateAnswer,

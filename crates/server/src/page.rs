@@ -81,7 +81,9 @@ pub async fn index(headers: HeaderMap) -> Result<Response, Refused> {
     get, path = "/page/{file}", tag = "pages", operation_id = "page_file", security(()),
     params(("file" = String, Path, description = "Its name.")),
     responses(
-        (status = 200, description = "The file.", body = String, content_type = "text/plain"),
+        (status = 200, description = "The file.", content(
+            (String = "text/html"), (String = "text/javascript"), (String = "text/css"),
+        )),
         (status = 404, description = "`route_not_found`: there is no such file.",
          body = ff_wire::Problem, content_type = "application/problem+json"),
     ),

@@ -25,10 +25,10 @@ pub struct ClaimRequest {
     #[schema(format = "uuid")]
     pub claim_id: Option<String>,
     /// The worker's pool, stable over restarts.
-    #[schema(example = "mailer")]
+    #[schema(min_length = 1, max_length = 256, example = "mailer")]
     pub worker_id: String,
     /// This process.
-    #[schema(example = "mailer-1")]
+    #[schema(min_length = 1, max_length = 256, example = "mailer-1")]
     pub worker_instance_id: String,
     /// From these lanes; the most urgent and oldest first over all of them.
     #[schema(min_items = 1, max_items = 64)]
@@ -38,6 +38,7 @@ pub struct ClaimRequest {
     pub capabilities: BTreeSet<String>,
     /// How long each lease lasts unless renewed (default 30000).
     #[serde(default = "lease_ttl_ms")]
+    #[schema(minimum = 10, maximum = 86_400_000)]
     pub lease_ttl_ms: u64,
     /// At most so many executions (default 1).
     #[serde(default = "one")]

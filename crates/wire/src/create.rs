@@ -26,12 +26,13 @@ pub struct NewExecution {
     pub execution_id: Option<String>,
     /// Tenancy scope; `default` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 256)]
     pub namespace: Option<String>,
     /// The queue it belongs to.
-    #[schema(example = "emails")]
+    #[schema(pattern = "^[ -~]{1,64}$", example = "emails")]
     pub lane_id: String,
     /// What kind of work it is; selects the handler in a worker.
-    #[schema(example = "welcome")]
+    #[schema(min_length = 1, max_length = 256, example = "welcome")]
     pub execution_kind: String,
     /// What to work on: any JSON value.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -53,6 +54,7 @@ pub struct NewExecution {
     pub creator_identity: Option<String>,
     /// Makes the creation repeatable: twice is once. The header `Idempotency-Key` says the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 256)]
     pub idempotency_key: Option<String>,
     /// Its tags, `owner.name` to text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -67,6 +69,7 @@ pub struct NewExecution {
     pub delay_until: Option<Millis>,
     /// Not to be claimed for so long after its creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 315_360_000_000_i64)]
     pub delay_ms: Option<u64>,
     /// Expires for good at.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -48,6 +48,7 @@ pub struct RenewRequest {
     pub leases: Vec<HeldLease>,
     /// How long they last from now on (default 30000).
     #[serde(default = "lease_ttl_ms")]
+    #[schema(minimum = 10, maximum = 86_400_000)]
     pub lease_ttl_ms: u64,
 }
 

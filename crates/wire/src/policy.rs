@@ -17,18 +17,22 @@ pub struct Policy {
     pub timeout_policy: Option<TimeoutPolicy>,
     /// Lost leases before it fails (default 100).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10000)]
     pub max_reclaim_count: Option<u32>,
     /// Replays allowed (default 10).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10000)]
     pub max_replay_count: Option<u32>,
     /// Who may run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_requirements: Option<RoutingRequirements>,
     /// How long its idempotency key is remembered (default 24 hours, or what the deployment says).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 315_360_000_000_i64)]
     pub dedup_window_ms: Option<u64>,
     /// How long it is kept after it ended (default 24 hours, or what the deployment says).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 315_360_000_000_i64)]
     pub retention_ms: Option<u64>,
 }
 
@@ -38,6 +42,7 @@ pub struct Policy {
 pub struct RetryPolicy {
     /// Retries after the first attempt (default 3).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10000)]
     pub max_retries: Option<u32>,
     /// How long to wait before each (default: from 1 second, doubling, to 1 minute).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,12 +59,15 @@ pub enum Backoff {
     Exponential {
         /// Before the first retry (default 1000).
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(maximum = 315_360_000_000_i64)]
         initial_delay_ms: Option<u64>,
         /// Never longer (default 60000).
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(maximum = 315_360_000_000_i64)]
         max_delay_ms: Option<u64>,
         /// Growth per retry (default 2).
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(minimum = 1, maximum = 100)]
         multiplier: Option<f64>,
         /// Spread over the upper half of the delay.
         #[serde(default)]
@@ -68,6 +76,7 @@ pub enum Backoff {
     /// Always the same.
     Fixed {
         /// Before each retry.
+        #[schema(maximum = 315_360_000_000_i64)]
         delay_ms: u64,
         /// Spread over the upper half of the delay.
         #[serde(default)]
@@ -81,9 +90,11 @@ pub enum Backoff {
 pub struct TimeoutPolicy {
     /// Running time of one attempt; over it, the attempt has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 315_360_000_000_i64)]
     pub attempt_timeout_ms: Option<u64>,
     /// Time from creation (or replay) to the end; over it, the execution has expired.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 315_360_000_000_i64)]
     pub execution_deadline_ms: Option<u64>,
 }
 
@@ -98,9 +109,38 @@ pub struct RoutingRequirements {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
+    use ff_core::limits::{COUNT_MAX, DURATION_MS_MAX};
+    use serde_json::{Value, json};
+    use utoipa::PartialSchema;
 
     use super::*;
+
+    #[test]
+    fn the_schema_and_the_engine_know_the_same_bounds() {
+        let maxima = |schema: utoipa::openapi::RefOr<utoipa::openapi::Schema>| {
+            let schema = serde_json::to_value(schema).unwrap();
+            let fields = schema["properties"].as_object().unwrap().clone();
+            fields.into_iter().filter_map(|(name, field)| Some((name, field["maximum"].as_u64()?)))
+        };
+        let retry = |(name, max)| (format!("retry_policy.{name}"), max);
+        let timeout = |(name, max)| (format!("timeout_policy.{name}"), max);
+        let all = maxima(Policy::schema())
+            .chain(maxima(RetryPolicy::schema()).map(retry))
+            .chain(maxima(TimeoutPolicy::schema()).map(timeout));
+        let mut seen = 0;
+        for (path, max) in all {
+            let with = |number: u64| {
+                let value = path.rsplit('.').fold(json!(number), |inner, name| {
+                    Value::Object([(name.to_owned(), inner)].into_iter().collect())
+                });
+                ff_core::Policy::parse(&value).is_ok()
+            };
+            assert!([DURATION_MS_MAX, COUNT_MAX.into()].contains(&max), "{path}: {max}");
+            assert!(with(max) && !with(max + 1), "{path}: {max}");
+            seen += 1;
+        }
+        assert_eq!(seen, 7);
+    }
 
     #[test]
     fn the_schema_and_the_engine_know_the_same_fields() {

@@ -3,6 +3,7 @@
 //! Every command prints what it runs before it runs it, so that anything here can be repeated by
 //! hand, and exits non-zero with the failing command line when something fails.
 
+mod fuzz;
 mod process;
 mod suite;
 
@@ -36,6 +37,11 @@ const COMMANDS: &[Command] = &[
         name: "generate",
         summary: "rewrite the documents that are generated from the code",
         run: |_| generate(),
+    },
+    Command {
+        name: "fuzz",
+        summary: "made-up requests to a server (python3; downloads schemathesis); --examples N",
+        run: fuzz::fuzz,
     },
     Command {
         name: "bench",

@@ -1,7 +1,7 @@
 //! Steps: the processes that the commands start, always in the workspace root.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What a command ends with: nothing, or the command lines that failed.
@@ -66,6 +66,13 @@ impl Step {
         self
     }
 
+    /// Another place to run in, for programs that leave files where they run.
+    pub fn inside(mut self, place: &Path) -> Self {
+        self.command.current_dir(place);
+        self.line = format!("cd {} && {}", place.display(), self.line);
+        self
+    }
+
     fn arg(mut self, arg: &str) -> Self {
         self.command.arg(arg);
         let quote = if arg.is_empty() || arg.contains(char::is_whitespace) { "'" } else { "" };
@@ -105,7 +112,7 @@ pub fn run_all(steps: impl IntoIterator<Item = Step>) -> Outcome {
 
 /// Asked of the cargo that runs us, not of the one that compiled us: two checkouts that share a
 /// target directory also share the binary.
-fn workspace_root() -> PathBuf {
+pub fn workspace_root() -> PathBuf {
     let manifest = std::env::var("CARGO_MANIFEST_DIR");
     let manifest = manifest.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(manifest).join("../..")

@@ -102,6 +102,18 @@ async fn every_route_in_the_document_is_served() {
     }
 }
 
+#[tokio::test]
+async fn the_files_of_the_page_have_documented_media_types() {
+    let site = Site::open().await;
+    let documented = &DOCUMENT["paths"]["/page/{file}"]["get"]["responses"]["200"]["content"];
+    for file in ["index.html", "app.js", "style.css"] {
+        let answer = site.request(Method::GET, &format!("/page/{file}")).send().await.unwrap();
+        let declared = answer.headers()["content-type"].to_str().unwrap();
+        let essence = declared.split(';').next().unwrap();
+        assert!(documented[essence].is_object(), "{file}: {declared}");
+    }
+}
+
 /// Routes are only added together with their description; this keeps it so.
 #[test]
 fn every_route_that_is_served_is_in_the_document() {
