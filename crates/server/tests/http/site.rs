@@ -61,6 +61,8 @@ impl Site {
         // A test that forgets its server also ends it.
         let shutdown = async { drop(stopped.await) };
         let serving = tokio::spawn(serve(listener, options, shutdown));
+        // Built together with the SDK, the client wants one even where nothing is encrypted.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder().timeout(PATIENCE).build().unwrap();
         Self { address, http, clock, gate, stop: Some(stop), serving }
     }
