@@ -9,7 +9,7 @@ pub mod delays;
 pub mod heads;
 mod look;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ff_core::backend::StoreError;
@@ -94,7 +94,10 @@ async fn serve(
         }
         if !choice.is_empty() {
             state.heads.granting(asks.iter().map(|ask| ask.claim_id));
-            let emptied = look.held.is_empty() && choice.count() == look.count();
+            // Asks under one claim are given the same: that says nothing about what is left.
+            let claims: BTreeSet<_> = asks.iter().map(|ask| ask.claim_id).collect();
+            let apart = claims.len() == asks.len() && look.held.is_empty();
+            let emptied = apart && choice.count() == look.count();
             let given = grant(state, session, choice, &look).await?;
             return Ok(Claims { given, emptied, next_due, now });
         }
