@@ -17,7 +17,9 @@ pub type Outcome = Result<Reply, Rejection>;
 pub enum Traffic {
     /// Renewals.
     Renew,
-    /// What workers say about work they hold.
+    /// Steps that workers have taken: many, small, and all alike.
+    Step,
+    /// What else workers say about work they hold.
     Finish,
     /// Creations.
     Create,
@@ -27,7 +29,7 @@ pub enum Traffic {
 
 impl Traffic {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Renew, Self::Finish, Self::Create, Self::Admin];
+    pub const ALL: [Self; 5] = [Self::Renew, Self::Step, Self::Finish, Self::Create, Self::Admin];
 }
 
 /// A command with its own type of answer.

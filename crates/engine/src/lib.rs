@@ -76,6 +76,7 @@ fn deadline(wait: Duration) -> Instant {
 /// One queue per kind of traffic, so that renewals never wait behind payloads.
 struct Queues {
     renew: Batcher,
+    step: Batcher,
     finish: Batcher,
     create: Batcher,
     admin: Batcher,
@@ -101,8 +102,8 @@ impl Engine {
         let batcher = || Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let finish = batcher();
         let claims = Claimer::start(Arc::clone(&backend), bounds, finish.clone());
-        let (renew, create, admin) = (batcher(), batcher(), batcher());
-        let queues = Queues { renew, finish, create, admin, claims, shared };
+        let (renew, step, create, admin) = (batcher(), batcher(), batcher(), batcher());
+        let queues = Queues { renew, step, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }
     }
 
@@ -132,6 +133,7 @@ impl Engine {
         }
         let queue = match C::TRAFFIC {
             Traffic::Renew => &self.queues.renew,
+            Traffic::Step => &self.queues.step,
             Traffic::Finish => &self.queues.finish,
             Traffic::Create => &self.queues.create,
             Traffic::Admin => &self.queues.admin,

@@ -38,6 +38,7 @@ pub struct Connections {
     /// Where they lead.
     pub address: Address,
     renew: Pool,
+    step: Pool,
     finish: Pool,
     create: Pool,
     admin: Pool,
@@ -74,13 +75,25 @@ impl Connections {
         };
         if address.few {
             let one = pool(Purpose::Claim, FEW)?;
-            let [renew, finish, create, admin, claim, read, scan] =
+            let [renew, step, finish, create, admin, claim, read, scan] =
                 std::array::from_fn(|_| one.clone());
-            return Ok(Self { address, renew, finish, create, admin, claim, read, scan, types });
+            return Ok(Self {
+                address,
+                renew,
+                step,
+                finish,
+                create,
+                admin,
+                claim,
+                read,
+                scan,
+                types,
+            });
         }
         let writers = |traffic| pool(Purpose::Write(traffic), WRITERS);
         Ok(Self {
             renew: writers(Traffic::Renew)?,
+            step: writers(Traffic::Step)?,
             finish: writers(Traffic::Finish)?,
             create: writers(Traffic::Create)?,
             admin: writers(Traffic::Admin)?,
@@ -96,6 +109,7 @@ impl Connections {
     pub async fn get(&self, purpose: Purpose) -> Result<Session<'_>, Trouble> {
         let pool = match purpose {
             Purpose::Write(Traffic::Renew) => &self.renew,
+            Purpose::Write(Traffic::Step) => &self.step,
             Purpose::Write(Traffic::Finish) => &self.finish,
             Purpose::Write(Traffic::Create) => &self.create,
             Purpose::Write(Traffic::Admin) => &self.admin,

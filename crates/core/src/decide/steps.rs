@@ -26,7 +26,7 @@ pub struct RecordSteps {
 impl Decide for RecordSteps {
     type Reply = ();
     const NAME: &'static str = "record_steps";
-    const TRAFFIC: Traffic = Traffic::Finish;
+    const TRAFFIC: Traffic = Traffic::Step;
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         let count = self.steps.len();
