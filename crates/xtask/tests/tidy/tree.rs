@@ -3,19 +3,21 @@
 //! Git itself is not asked, so that the check also runs in an unpacked archive. `.gitignore` is
 //! read as far as we use it: names, rooted paths and `*suffix` patterns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 /// The files, with `/` between the parts of a path on every system.
 pub struct Tree {
     pub files: BTreeMap<String, String>,
+    /// Images and the like, which links may lead to.
+    others: BTreeSet<String>,
 }
 
 impl Tree {
     pub fn read(root: &Path) -> Self {
         let ignored = Ignored::parse(&fs::read_to_string(root.join(".gitignore")).unwrap());
-        let mut tree = Self { files: BTreeMap::new() };
+        let mut tree = Self { files: BTreeMap::new(), others: BTreeSet::new() };
         tree.read_directory(root, "", &ignored);
         tree
     }
@@ -23,13 +25,15 @@ impl Tree {
     /// A tree that is on no disk: what the tests of the checks look at.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
-        Self { files }
+        Self { files, others: BTreeSet::new() }
     }
 
     /// Whether this is a file or a directory of the tree.
     pub fn contains(&self, path: &str) -> bool {
         let directory = if path.is_empty() { String::new() } else { format!("{path}/") };
-        self.files.contains_key(path) || self.under(&directory).next().is_some()
+        self.files.contains_key(path)
+            || self.others.contains(path)
+            || self.under(&directory).next().is_some()
     }
 
     /// The paths that begin with `prefix`, without it.
@@ -50,8 +54,9 @@ impl Tree {
                 self.read_directory(&entry.path(), &format!("{path}/"), ignored);
             } else if kind.is_file() {
                 // What is not UTF-8 is an image or a database: no line of it is ours to check.
-                if let Ok(text) = String::from_utf8(fs::read(entry.path()).unwrap()) {
-                    self.files.insert(path, text);
+                match String::from_utf8(fs::read(entry.path()).unwrap()) {
+                    Ok(text) => drop(self.files.insert(path, text)),
+                    Err(_) => drop(self.others.insert(path)),
                 }
             }
         }
