@@ -10,9 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::revoke::Revoke;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::{ClaimAsk, ExecutionId, Millis};
+use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
 use ff_sdk::fabric::{Data, Fabric, Report, Work};
 use ff_wire::lane::LanesAnswer;
 use ff_wire::steer::TagsRequest;
@@ -21,11 +22,8 @@ use flowfabric::{Client, Error, Handle, Worker};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use crate::stores::{At, every_place};
+use crate::stores::{At, Place, every_place};
 use crate::{ORDERED, agent, orders};
-
-/// Short, so that the death of a worker is noticed soon.
-const LEASE: Duration = Duration::from_millis(250);
 
 /// Runs at the same time: each has connections of its own.
 const AT_ONCE: usize = 12;
@@ -133,22 +131,31 @@ impl Fabric for Mortal {
 }
 
 /// Runs work with a worker that dies at `death`, then with one that does not. Whether it died.
+///
+/// The lease of the dead is taken away instead of waited for: a lease short enough to wait for is
+/// lost by the living too, on a busy machine.
 async fn dies_once(
-    client: &Client,
+    place: &Place,
     death: Death,
     worker: impl Fn(&Client) -> Worker,
     made: &Handle,
 ) -> bool {
+    let client: &Client = &place.fabric;
     let (reports, dead) = (AtomicUsize::new(0), CancellationToken::new());
     let inner = Arc::clone(client.fabric());
     let mortal = Arc::new(Mortal { inner, death, reports, dead: dead.clone() });
-    let running = worker(&Client::new(Arc::clone(&mortal) as _)).lease(LEASE).start().unwrap();
+    let running = worker(&Client::new(Arc::clone(&mortal) as _)).start().unwrap();
     tokio::select! {
         () = dead.cancelled() => {}
         ended = made.ended() => drop(ended.unwrap()),
     }
     drop(running);
-    let second = worker(client).lease(LEASE).start().unwrap();
+    let reason = "the worker died".to_owned();
+    let revoke = Revoke { id: made.id(), expected: None, worker_instance: None, reason };
+    if let Err(error) = place.engine().revoke_lease(revoke).await {
+        assert_eq!(error.code(), Code::ExecutionNotActive, "it had ended: {error}");
+    }
+    let second = worker(client).start().unwrap();
     made.ended().await.unwrap();
     second.stop().await.unwrap();
     // The last report ends the execution, which may be seen before its reporter dies of it.
@@ -182,7 +189,7 @@ async fn an_order_survives_a_crash_at_every_point() {
         let fabric = &place.fabric;
         let shop = orders::Shop::default();
         let made = fabric.create("fulfil", orders::order()).lane("orders").await.unwrap();
-        let died = dies_once(fabric, death, |client| orders::worker(client, &shop), &made).await;
+        let died = dies_once(&place, death, |client| orders::worker(client, &shop), &made).await;
         let receipt: orders::Receipt = made.result().await.unwrap();
         assert_eq!(receipt.paid, 900, "{death:?}");
         assert_eq!(shop.deeds(), ORDERED, "{death:?}");
@@ -200,7 +207,7 @@ async fn an_agent_survives_a_crash_at_every_point() {
         let fabric = &place.fabric;
         let model = agent::Model::default();
         let made = fabric.create("plan", "a weekend in Lisbon").lane("agents").await.unwrap();
-        let died = dies_once(fabric, death, |client| agent::worker(client, &model), &made).await;
+        let died = dies_once(&place, death, |client| agent::worker(client, &model), &made).await;
         let answer: String = made.result().await.unwrap();
         assert!(answer.ends_with("80 a night"), "{death:?}: {answer}");
         // What was thought and not recorded is thought again; nothing else is.

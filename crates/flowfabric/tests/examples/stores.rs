@@ -1,5 +1,6 @@
 //! The places that examples run on.
 
+use ff_engine::Engine;
 use flowfabric::FlowFabric;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -19,7 +20,7 @@ pub enum At {
 pub struct Place {
     pub fabric: FlowFabric,
     url: String,
-    _behind: Option<(FlowFabric, JoinSet<()>)>,
+    behind: Option<(FlowFabric, JoinSet<()>)>,
     _directory: tempfile::TempDir,
 }
 
@@ -28,6 +29,12 @@ pub fn every_place() -> [At; 3] {
 }
 
 impl Place {
+    /// What decides behind it.
+    pub fn engine(&self) -> &Engine {
+        let behind = self.behind.as_ref().map_or(&self.fabric, |(fabric, _)| fabric);
+        behind.engine().unwrap()
+    }
+
     /// Where others find it.
     pub fn url(&self) -> &str {
         &self.url
@@ -51,7 +58,7 @@ impl At {
         };
         let fabric = FlowFabric::open(&url).await.unwrap();
         let Self::Http = self else {
-            return Place { fabric, url, _behind: None, _directory: directory };
+            return Place { fabric, url, behind: None, _directory: directory };
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -62,6 +69,6 @@ impl At {
         });
         let behind = Some((fabric, serving));
         let fabric = FlowFabric::connect(&url, None).unwrap();
-        Place { fabric, url, _behind: behind, _directory: directory }
+        Place { fabric, url, behind: behind, _directory: directory }
     }
 }
