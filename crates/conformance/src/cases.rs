@@ -50,6 +50,7 @@ macro_rules! suite {
                 an_empty_input_is_no_input
                 an_empty_input_keeps_its_encoding
                 the_largest_payload_fits
+                an_input_of_any_size_comes_with_its_work
                 creation_appends_no_event
                 creation_makes_its_lane_known
                 work_in_every_partition_is_claimable
@@ -242,6 +243,7 @@ macro_rules! suite {
                 every_ending_can_be_replayed
                 a_replay_keeps_history
                 a_replay_has_no_result_until_it_succeeds
+                results_of_any_size_outlive_a_replay
                 a_replay_counts_retries_from_zero
                 a_replay_starts_a_relative_deadline_again
                 a_replay_keeps_only_a_deadline_that_lies_ahead

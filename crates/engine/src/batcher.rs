@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_core::command::{Command, Outcome};
 use ff_core::{Backend, Code, Rejection, StoreError};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::endings::Endings;
 use crate::error::Error;
@@ -26,6 +27,10 @@ pub struct Bounds {
     pub batch: usize,
     /// Batches under way.
     pub flights: usize,
+    /// Calls that must wait before another batch goes beside one that is under way.
+    pub crowd: usize,
+    /// Turns that others are given to join a batch before it goes.
+    pub turns: usize,
 }
 
 /// What the queues of a process know of each other.
@@ -103,14 +108,27 @@ async fn drive(
     waiting_bytes: Arc<AtomicUsize>,
     bounds: Bounds,
 ) {
-    let flights = Arc::new(Semaphore::new(bounds.flights));
+    let mut flights = JoinSet::new();
     while let Some(first) = waiting.recv().await {
-        // While every flight is taken, calls gather in the channel.
-        let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
-        // Whoever was just answered may have something else to say: let them speak first.
-        tokio::task::yield_now().await;
-        let mut commands = first.commands.len();
         let mut batch = vec![first];
+        // Meanwhile calls gather in the channel, or here while they are too few for a batch of
+        // their own.
+        loop {
+            while flights.try_join_next().is_some() {}
+            let all = flights.len() >= bounds.flights;
+            if !all && (flights.is_empty() || batch.len() >= bounds.crowd) {
+                break;
+            }
+            tokio::select! {
+                _ = flights.join_next() => {}
+                Some(call) = waiting.recv(), if !all => batch.push(call),
+            }
+        }
+        // Whoever was just answered may have something else to say: let them speak first.
+        for _ in 0..bounds.turns {
+            tokio::task::yield_now().await;
+        }
+        let mut commands: usize = batch.iter().map(|call| call.commands.len()).sum();
         while commands < bounds.batch
             && let Ok(call) = waiting.try_recv()
         {
@@ -120,11 +138,9 @@ async fn drive(
         let taken = batch.iter().map(|call| call.bytes).sum();
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
-        tokio::spawn(async move {
-            fly(backend.as_ref(), &shared, batch).await;
-            drop(flight);
-        });
+        flights.spawn(async move { fly(backend.as_ref(), &shared, batch).await });
     }
+    while flights.join_next().await.is_some() {}
 }
 
 /// Sends one batch and hands each call its share of the outcomes.

@@ -97,12 +97,18 @@ impl Engine {
             bytes: options.queue_bytes_max,
             batch: options.batch_max.clamp(1, ff_core::limits::BATCH_MAX),
             flights: options.flights.max(1),
+            crowd: 1,
+            turns: 1,
         };
+        // Handlers that were answered by one commit take their next steps at about the same time.
+        // Those steps travel together, if the first of them waits a moment for the others.
+        let steps = Bounds { crowd: 64, turns: 8, ..bounds };
         let shared = Arc::<Shared>::default();
-        let batcher = || Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
+        let start = |bounds| Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
+        let batcher = || start(bounds);
         let finish = batcher();
         let claims = Claimer::start(Arc::clone(&backend), bounds, finish.clone());
-        let (renew, step, create, admin) = (batcher(), batcher(), batcher(), batcher());
+        let (renew, step, create, admin) = (batcher(), start(steps), batcher(), batcher());
         let queues = Queues { renew, step, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }
     }

@@ -39,6 +39,10 @@ create table ff_exec_core (
     creator text not null,
     policy text,
     idempotency_key text,
+    -- A small input stands here; a larger one is a payload.
+    input_size integer,
+    input_encoding text,
+    input bytea,
     -- what may change in any state
     tags text,
     priority integer not null,
@@ -82,6 +86,10 @@ create table ff_exec_core (
     end_reason text,
     terminal_at_ms bigint,
     retain_until_ms bigint,
+    -- the first result, if it is small, and the attempt it is of
+    result_attempt integer,
+    result_encoding text,
+    result bytea,
     primary key (partition_key, execution_id),
     -- What a state carries, as far as it can be said in few words: the reader checks the rest.
     check (
@@ -111,7 +119,7 @@ create table ff_lease (
 
 create index ff_lease_check on ff_lease (check_at_ms);
 
--- Inputs and results, written once.
+-- Inputs and results that do not stand with their execution, written once.
 create table ff_payload (
     execution_id uuid not null,
     partition_key smallint not null,
@@ -255,15 +263,15 @@ create type ff_execution_row as (
     worker_instance_id text, attempt_started_at_ms bigint, attempt_ran_ms bigint, claim_id uuid,
     resumed boolean, timeout_at_ms bigint, failure_reason text, failure_category text,
     has_result boolean, cancelled_by text, end_reason text, terminal_at_ms bigint,
-    retain_until_ms bigint
+    retain_until_ms bigint, result_attempt integer, result_encoding text, result bytea
 );
 
 create type ff_new_execution_row as (
     partition_key smallint, execution_id uuid, version bigint, namespace text, lane_id text,
     kind text, creator text, policy text, idempotency_key text, fingerprint bytea,
-    created_at_ms bigint, priority integer, tags text, deadline_at_ms bigint, epoch bigint,
-    attempts integer, retries integer, reclaims integer, replays integer,
-    progress_percent integer, progress_message text, progress_at_ms bigint, started_at_ms bigint,
+    created_at_ms bigint, input_size integer, input_encoding text, input bytea,
+    priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer,
+    retries integer, reclaims integer, replays integer, progress_percent integer, progress_message text, progress_at_ms bigint, started_at_ms bigint,
     updated_at_ms bigint, phase text, outcome text, next_attempt text, wait_until_ms bigint,
     wait_reason text, held_reason text, held_at_ms bigint, lease_end text, attempt_index integer,
     attempt_kind text, worker_id text, worker_instance_id text, attempt_started_at_ms bigint,

@@ -8,6 +8,7 @@ mod composite;
 use bytes::Bytes;
 use ff_core::backend::StoreError;
 use ff_core::execution::{Execution, State};
+use ff_core::fold::{Blob, BlobRef};
 use ff_core::ids::{ExecutionId, Partition};
 use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt};
 use ff_core::step::StepRecord;
@@ -251,6 +252,34 @@ pub struct ToWrite {
     before: Option<i64>,
     /// Where it stood then, if that is known.
     at: Option<Tid>,
+    /// Its input or result, as far as that stands with it.
+    blob: Option<Stored>,
+}
+
+/// What a row says about the input or result of its execution.
+pub struct Stored {
+    attempt: i64,
+    size: Option<i64>,
+    here: Option<(Option<Encoding>, Bytes)>,
+}
+
+impl Stored {
+    /// `blob`, which stands here or elsewhere.
+    pub fn new(blob: &Blob, here: bool) -> Self {
+        Self {
+            attempt: attempt_of(blob.at),
+            size: i64::try_from(blob.bytes.len()).ok(),
+            here: here.then(|| (blob.encoding.clone(), blob.bytes.clone())),
+        }
+    }
+}
+
+/// The attempt that bytes are kept under.
+pub fn attempt_of(at: BlobRef) -> i64 {
+    match at {
+        BlobRef::Input(_) => 0,
+        BlobRef::Result(_, attempt) => i64::from(attempt),
+    }
 }
 
 impl ToWrite {
@@ -265,8 +294,21 @@ impl ToWrite {
             State::Active(active) => Some(active.lease.claim_id),
             State::Runnable(_) | State::Terminal(_) => None,
         };
-        Self { row: ExecutionRow::from(x), id: x.id, claim, before, at }
+        Self { row: ExecutionRow::from(x), id: x.id, claim, before, at, blob: None }
     }
+
+    /// With its input, if it is new, or its result.
+    pub fn with(mut self, blob: Option<Stored>) -> Self {
+        self.blob = blob;
+        self
+    }
+}
+
+/// Two fields: how bytes that stand here are encoded, and the bytes.
+fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
+    let here = blob.and_then(|blob| blob.here.as_ref());
+    r.text(here.and_then(|(encoding, _)| encoding.as_ref()).map(Encoding::as_str));
+    r.bytes(here.map(|(_, bytes)| bytes.as_ref()));
 }
 
 /// Executions to update, as `ff_execution_row`.
@@ -277,6 +319,9 @@ pub fn updates(rows: &[ToWrite]) -> Composite {
         r.long(x.row.version);
         r.long(x.before);
         mutable(x, r);
+        let blob = x.blob.as_ref().filter(|blob| blob.here.is_some());
+        r.int(blob.map(|blob| blob.attempt));
+        here(blob, r);
     })
 }
 
@@ -293,6 +338,8 @@ pub fn inserts(rows: &[ToWrite]) -> Composite {
         r.text(x.row.idempotency_key.as_deref());
         r.bytes(Some(&x.row.fingerprint));
         r.long(x.row.created_at_ms);
+        r.int(x.blob.as_ref().and_then(|blob| blob.size));
+        here(x.blob.as_ref(), r);
         mutable(x, r);
     })
 }

@@ -134,10 +134,7 @@ pub fn blob_params(refs: &[BlobRef]) -> Params<'_> {
         BlobRef::Input(_) => "input",
         BlobRef::Result(..) => "result",
     };
-    let attempt = |at: &BlobRef| match at {
-        BlobRef::Input(_) => 0,
-        BlobRef::Result(_, attempt) => i32::try_from(*attempt).unwrap_or(i32::MAX),
-    };
+    let attempt = |at: &BlobRef| i32::try_from(codec::attempt_of(*at)).unwrap_or(i32::MAX);
     Params::new()
         .all(refs.iter().map(|at| partition(at.execution())), Type::INT2_ARRAY)
         .all(refs.iter().map(|at| at.execution().uuid()), Type::UUID_ARRAY)

@@ -1,6 +1,7 @@
 //! Writing what a fold decided: one statement for each kind of row, whatever their number.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 
 use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
@@ -13,7 +14,7 @@ use ff_core::time::Millis;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::codec::{Composite, Params, Reader, Tid, ToWrite, inserts, updates};
+use crate::codec::{Composite, Params, Reader, Stored, Tid, ToWrite, attempt_of, inserts, updates};
 use crate::connection::Step;
 use crate::load::nothing_seen;
 use crate::statements::{
@@ -21,12 +22,18 @@ use crate::statements::{
     timer,
 };
 
+/// Bytes of an input or result that stand with their execution. More would make rows so long that
+/// few fit on a page, three quarters of which are left empty.
+const WITH_EXECUTION_BYTES_MAX: usize = 256;
+
 /// The rows of a write set, flattened, for the statements to borrow.
 pub struct Rows<'s> {
     set: &'s WriteSet,
     now: Millis,
     inserted: Vec<ToWrite>,
     updated: Vec<ToWrite>,
+    /// Inputs and results that do not stand with their executions.
+    apart: Vec<&'s Blob>,
     attempts: Vec<AttemptRow>,
     events: Vec<(ExecutionId, EventRow)>,
     capabilities: Vec<String>,
@@ -46,12 +53,24 @@ impl<'s> Rows<'s> {
     /// Flattens `set`, which was decided at `now`.
     pub fn new(set: &'s WriteSet, now: Millis, places: &'s Places) -> Self {
         let (mut inserted, mut updated) = (Vec::new(), Vec::new());
+        let mut blobs: BTreeMap<BlobRef, &Blob> =
+            set.blobs.iter().map(|blob| (blob.at, blob)).collect();
         for write in &set.executions {
             match (&write.before, &write.after) {
-                (None, Some(after)) => inserted.push(ToWrite::new(after, None, None)),
+                (None, Some(after)) => {
+                    let input = BlobRef::Input(after.id);
+                    let input = stored_blob(&mut blobs, input..=input);
+                    inserted.push(ToWrite::new(after, None, None).with(input));
+                }
                 (Some(before), Some(after)) => {
                     let at = places.executions.get(&after.id).copied();
-                    updated.push(ToWrite::new(after, Some(stored(before.version)), at));
+                    let row = ToWrite::new(after, Some(stored(before.version)), at);
+                    // There is room for one result, the first.
+                    let results =
+                        BlobRef::Result(after.id, 0)..=BlobRef::Result(after.id, u32::MAX);
+                    let first = after.counts.replays == 0;
+                    let result = first.then(|| stored_blob(&mut blobs, results)).flatten();
+                    updated.push(row.with(result));
                 }
                 // Removed: that is the first thing written.
                 (_, None) => {}
@@ -64,6 +83,7 @@ impl<'s> Rows<'s> {
             now,
             inserted,
             updated,
+            apart: blobs.into_values().collect(),
             places,
             attempts: set.attempts.iter().map(AttemptRow::from).collect(),
             events: set
@@ -143,7 +163,7 @@ impl<'s> Rows<'s> {
                     && set.timers.insert.is_empty()
                     && set.events.is_empty() =>
             {
-                let params = payloads(new_executions(&self.inserted), &set.blobs);
+                let params = payloads(new_executions(&self.inserted), &self.apart);
                 Some(Step::Run(hot::create, ready_rows(params, &set.ready.insert)))
             }
             (1.., 0, 0, 1..)
@@ -151,7 +171,7 @@ impl<'s> Rows<'s> {
                     && set.timers.insert.is_empty()
                     && set.events.is_empty() =>
             {
-                let params = payloads(new_executions(&self.inserted), &set.blobs);
+                let params = payloads(new_executions(&self.inserted), &self.apart);
                 let params = ready_rows(params, &set.ready.insert);
                 Some(Step::Run(hot::start, leases(params, after().map(|row| (row, None)))))
             }
@@ -168,7 +188,7 @@ impl<'s> Rows<'s> {
             (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
                 let params = executions(&self.updated);
                 let params = leases(params, before().map(|row| (row, Some(row))));
-                let params = timer_rows(payloads(params, &set.blobs), &set.timers.insert);
+                let params = timer_rows(payloads(params, &self.apart), &set.timers.insert);
                 let params = ready_rows(event_rows(params, &self.events), &set.ready.insert);
                 Some(Step::Run(hot::finish, params.count(updated).count(ended)))
             }
@@ -305,8 +325,8 @@ impl<'s> Rows<'s> {
                 .some(rows.iter().map(|a| a.failure_category.as_deref()), text.clone());
             steps.push(Step::Run(attempt::insert, params));
         }
-        if !self.set.blobs.is_empty() {
-            let params = payloads(Params::new(), &self.set.blobs);
+        if !self.apart.is_empty() {
+            let params = payloads(Params::new(), &self.apart);
             steps.push(Step::Run(payload::insert, params));
         }
     }
@@ -379,6 +399,19 @@ impl<'s> Rows<'s> {
     }
 }
 
+/// What the row of an execution says about its input or result; takes it out if it stands there.
+fn stored_blob(
+    blobs: &mut BTreeMap<BlobRef, &Blob>,
+    which: RangeInclusive<BlobRef>,
+) -> Option<Stored> {
+    let (at, blob) = blobs.range(which).next().map(|(at, blob)| (*at, *blob))?;
+    let few = blob.bytes.len() <= WITH_EXECUTION_BYTES_MAX;
+    if few {
+        blobs.remove(&at);
+    }
+    Some(Stored::new(blob, few))
+}
+
 fn executions(rows: &[ToWrite]) -> Params<'static> {
     Params::new().rows("ff_execution_row", updates(rows))
 }
@@ -406,15 +439,15 @@ fn leases<'r>(
     params.rows("ff_lease_row", rows)
 }
 
-fn payloads(params: Params<'static>, rows: &[Blob]) -> Params<'static> {
+fn payloads(params: Params<'static>, rows: &[&Blob]) -> Params<'static> {
     let rows = Composite::of(rows, |blob, r| {
-        let (kind, attempt) = match blob.at {
-            BlobRef::Input(_) => ("input", 0),
-            BlobRef::Result(_, attempt) => ("result", i64::from(attempt)),
+        let kind = match blob.at {
+            BlobRef::Input(_) => "input",
+            BlobRef::Result(..) => "result",
         };
         r.id(blob.at.execution());
         r.text(Some(kind));
-        r.int(attempt);
+        r.int(attempt_of(blob.at));
         r.text(blob.encoding.as_ref().map(|encoding| encoding.as_str()));
         r.bytes(Some(&blob.bytes));
     });

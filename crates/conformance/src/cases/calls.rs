@@ -228,9 +228,12 @@ pub fn retrying(max_retries: u32, delay_ms: u64) -> Value {
 }
 
 /// A completion with these bytes.
-pub fn completion(id: ExecutionId, fence: Fence, result: &'static [u8]) -> Complete {
-    Complete { id, fence, result: Some(Bytes::from_static(result)), encoding: None }
+pub fn completion(id: ExecutionId, fence: Fence, result: &[u8]) -> Complete {
+    Complete { id, fence, result: Some(Bytes::copy_from_slice(result)), encoding: None }
 }
+
+/// Sizes of inputs and results around those at which a store may keep them in another way.
+pub const SIZES: [usize; 6] = [1, 256, 257, 2_000, 8_192, 8_193];
 
 /// A failure of this class and category.
 pub fn failure(id: ExecutionId, fence: Fence, class: FailureClass, category: &str) -> Fail {

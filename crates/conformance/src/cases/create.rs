@@ -17,7 +17,7 @@ use ff_core::text::Encoding;
 use ff_core::{Config, ExecutionId, Policy};
 use serde_json::json;
 
-use super::calls::{ids_of, tags};
+use super::calls::{SIZES, ids_of, tags};
 use crate::world::{World, lane, namespace};
 
 /// Creating leaves nothing for anyone else to do first.
@@ -144,6 +144,18 @@ pub async fn the_largest_payload_fits(w: Arc<World>) {
     let input = Bytes::from(vec![7; Config::default().payload_bytes_max]);
     let id = w.create(Create { input: input.clone(), ..w.draft() }).await;
     assert_eq!(w.blob(BlobRef::Input(id)).await, Some(input));
+}
+
+/// Small or large, it is there for who is given the work, and for who reads it.
+pub async fn an_input_of_any_size_comes_with_its_work(w: Arc<World>) {
+    for size in SIZES {
+        let (input, encoding) = (Bytes::from(vec![7; size]), Encoding::new("cbor").ok());
+        let draft = Create { input: input.clone(), encoding: encoding.clone(), ..w.draft() };
+        let id = w.create(draft).await;
+        let given = w.take(id).await.input.expect("it has input");
+        assert_eq!((&given.bytes, given.encoding), (&input, encoding), "{size}");
+        assert_eq!(w.blob(BlobRef::Input(id)).await, Some(input), "{size}");
+    }
 }
 
 /// Creation is the row itself; the feed tells what happens to it afterwards.

@@ -16,7 +16,7 @@ use ff_core::limits::REPLAYS_DEFAULT;
 use ff_core::state::{AttemptState, PublicState, TerminalOutcome};
 use serde_json::json;
 
-use super::calls::{completion, progress, retrying};
+use super::calls::{SIZES, completion, progress, retrying};
 use crate::world::{World, code};
 
 /// It waits for a worker again, as a new attempt.
@@ -83,6 +83,19 @@ pub async fn a_replay_has_no_result_until_it_succeeds(w: Arc<World>) {
     assert_eq!(w.ending(id).await.attempt.map(|a| a.index), Some(1));
     assert_eq!(w.blob(BlobRef::Result(id, 1)).await.as_deref(), Some(&b"new"[..]));
     assert_eq!(w.blob(BlobRef::Result(id, 0)).await.as_deref(), Some(&b"old"[..]));
+}
+
+/// Small or large, each attempt keeps its own.
+pub async fn results_of_any_size_outlive_a_replay(w: Arc<World>) {
+    for (before, after) in SIZES.into_iter().zip(SIZES.into_iter().rev()) {
+        let (id, fence) = w.running(json!({})).await;
+        w.run(completion(id, fence, &vec![1; before])).await.expect("it is held");
+        w.replay(id).await.expect("it has ended");
+        let fence = w.take(id).await.leased.fence;
+        w.run(completion(id, fence, &vec![2; after])).await.expect("it is held");
+        let kept = [w.blob(BlobRef::Result(id, 0)).await, w.blob(BlobRef::Result(id, 1)).await];
+        assert_eq!(kept, [Some(vec![1; before].into()), Some(vec![2; after].into())]);
+    }
 }
 
 /// A replayed execution has its retries again.

@@ -1,7 +1,8 @@
 -- Inserts executions. One that is there already fails the statement, and with it the batch.
 insert into ff_exec_core (
     partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
-    idempotency_key, fingerprint, created_at_ms, priority, tags, deadline_at_ms, epoch, attempts,
+    idempotency_key, fingerprint, created_at_ms, input_size, input_encoding,
+    input, priority, tags, deadline_at_ms, epoch, attempts,
     retries, reclaims, replays, progress_percent, progress_message, progress_at_ms,
     started_at_ms, updated_at_ms, phase, outcome, next_attempt, wait_until_ms, wait_reason,
     held_reason, held_at_ms, lease_end, attempt_index, attempt_kind, worker_id,

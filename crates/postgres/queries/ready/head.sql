@@ -14,8 +14,7 @@ select
     x.worker_instance_id, x.attempt_started_at_ms, x.attempt_ran_ms, x.resumed,
     x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.cancelled_by,
     x.end_reason, x.terminal_at_ms, x.retain_until_ms,
-    p.encoding, octet_length(p.bytes) as size,
-    case when octet_length(p.bytes) <= $10::integer then p.bytes end as bytes
+    x.input_encoding as encoding, x.input_size as size, x.input as bytes
 from (
     select
         r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place,
@@ -38,9 +37,6 @@ from (
 ) r
 join ff_exec_core x
     on x.partition_key = r.partition_key and x.execution_id = r.execution_id
-left join ff_payload p
-    on p.partition_key = r.partition_key and p.execution_id = r.execution_id
-    and p.kind = 'input' and p.attempt_index = 0
 where x.phase = 'runnable'
 order by r.rank, r.turn_ms, r.partition_key, r.execution_id
 limit $9::bigint

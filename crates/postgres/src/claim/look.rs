@@ -33,8 +33,6 @@ use crate::write::Places;
 const SPARE: [usize; 2] = [64, 2_000];
 /// Places that a claim may pass over because their executions cannot be had.
 const PASSED_MAX: usize = 1_000;
-/// Bytes of an input that come with its execution; larger ones are fetched once it is granted.
-const INLINE_BYTES: i32 = 8_192;
 
 /// The statement that moves due delays.
 pub fn promotion(now: Millis) -> Step<'static> {
@@ -292,8 +290,7 @@ impl<'a> Look<'a> {
                 .all(ranges.iter().map(|(_, (_, to))| to.0), Type::INT4_ARRAY)
                 .all(ranges.iter().map(|(_, (_, to))| to.1), Type::INT8_ARRAY)
                 .count(limit + self.spare)
-                .count(limit)
-                .one(INLINE_BYTES, Type::INT4);
+                .count(limit);
             Step::Run(ready::head, params)
         };
         self.groups.iter().map(step).collect()

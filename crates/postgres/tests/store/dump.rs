@@ -57,7 +57,7 @@ async fn read(db: &Client) -> Tables {
     for record in rows(db, "select * from ff_step", read_step).await {
         tables.steps.insert((record.execution, record.step.number), record);
     }
-    for blob in rows(db, "select * from ff_payload", read_blob).await {
+    for blob in rows(db, BLOBS, read_blob).await {
         tables.blobs.insert(blob.at, blob);
     }
     tables.queues = rows(db, "select * from ff_queue", read_queue).await.into_iter().collect();
@@ -72,6 +72,13 @@ async fn read(db: &Client) -> Tables {
     tables.last_seq = rows(db, newest, seq).await.pop().unwrap_or(0);
     tables
 }
+
+const BLOBS: &str = "select partition_key, execution_id, kind, attempt_index, encoding, bytes \
+    from ff_payload union all \
+    select partition_key, execution_id, 'input', 0, input_encoding, input from ff_exec_core \
+    where input is not null union all \
+    select partition_key, execution_id, 'result', result_attempt, result_encoding, result \
+    from ff_exec_core where result is not null";
 
 const EXECUTIONS: &str = "select x.*, l.epoch as lease_epoch, l.acquired_at_ms, \
     l.renewed_at_ms, l.until_ms, l.check_at_ms from ff_exec_core x \

@@ -159,7 +159,8 @@ async fn a_damaged_payload_hides_only_its_own_work() {
     let damaged = world.create(urgent).await;
     let plain = world.create_with(json!({})).await;
     let id = damaged.uuid();
-    tamper(&world, &format!("update ff_payload set encoding = 'é' where execution_id = '{id}'"));
+    let encoding = "update ff_exec_core set input_encoding = 'é'";
+    tamper(&world, &format!("{encoding} where execution_id = '{id}'"));
     let claimed = world.claim(world.ask(5)).await;
     let ids: Vec<_> = claimed.iter().map(|work| work.leased.execution.id).collect();
     assert_eq!(ids, [plain], "and not {damaged}");
