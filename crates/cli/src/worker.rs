@@ -123,8 +123,7 @@ impl Fabric for Logged {
             | Report::Delay(_)
             | Report::Release(_)
             | Report::Progress(_)
-            | Report::Steps(_)
-            | Report::Pause(..) => None,
+            | Report::Steps(_) => None,
         };
         self.inner().report(report).await?;
         if let Some((id, fence)) = completed {

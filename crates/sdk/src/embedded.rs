@@ -50,9 +50,6 @@ impl Fabric for Engine {
             Report::Release(release) => self.execute(release).await?,
             Report::Progress(progress) => self.execute(progress).await?,
             Report::Steps(steps) => self.execute(steps).await?,
-            Report::Pause(steps, delay) => {
-                self.pause(steps, delay).await?;
-            }
         }
         Ok(())
     }
