@@ -19,10 +19,7 @@ use crate::step::NewStep;
 
 impl From<Create> for NewExecution {
     fn from(create: Create) -> Self {
-        let kept = !create.input.is_empty() || create.encoding.is_some();
-        let (encoding, bytes) = (create.encoding, create.input);
-        let input = kept.then_some(Blob { at: BlobRef::Input(create.id), encoding, bytes });
-        let (input, input_base64, encoding) = fields_of(input);
+        let (input, input_base64, encoding) = fields_of(create.kept_input());
         let policy = serde_json::to_value(&create.policy).expect("a policy is JSON");
         Self {
             execution_id: Some(create.id.to_string()),
