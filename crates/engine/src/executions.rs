@@ -241,6 +241,8 @@ impl Engine {
         let deadline = deadline(wait);
         let mut ending = self.queues.shared.endings.of(id);
         tokio::select! {
+            // Who is told need not look, whichever wakes first.
+            biased;
             state = ending.told() => Ok(state),
             state = self.look_until_terminal(id, deadline) => state,
         }
