@@ -37,7 +37,7 @@ struct Mortal {
 impl Mortal {
     async fn die(&self) {
         self.dead.cancel();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
