@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use ff_engine::Engine;
+use ff_sdk::told_to_stop;
 use ff_server::Options;
 use flowfabric::{Client, Database, Handle};
 use tokio::net::TcpListener;
@@ -16,7 +17,6 @@ use crate::id::short;
 use crate::output::dim;
 use crate::place::{DEFAULT, Place};
 use crate::serve::{backend_name, door, keep};
-use crate::stop::told_to_stop;
 
 /// Where it listens, if nobody else does.
 const LISTEN: &str = "127.0.0.1:7100";

@@ -21,7 +21,6 @@ mod serve;
 mod show;
 mod span;
 mod steer;
-mod stop;
 mod table;
 mod told;
 mod worker;

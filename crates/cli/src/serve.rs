@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 use clap::Args;
 use ff_core::WorkFilter;
 use ff_engine::Engine;
+use ff_sdk::told_to_stop;
 use ff_server::{Options, Token};
 use flowfabric::{Database, TOKEN};
 use tokio::net::TcpListener;
 
 use crate::failure::{Exit, Failure};
 use crate::place::{Place, token};
-use crate::stop::told_to_stop;
 
 /// Serve a database.
 #[derive(Args)]

@@ -6,17 +6,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clap::Args;
-use ff_core::decide::create::{Create, Created};
-use ff_core::decide::renew::Renew;
-use ff_core::state::PublicState;
-use ff_core::step::StepRecord;
-use ff_core::{Backend, ClaimAsk, ExecutionId, Fence, Millis, WorkFilter};
+use ff_core::decide::complete::Complete;
+use ff_core::{Backend, WorkFilter};
 use ff_engine::Engine;
-use ff_sdk::fabric::{Data, Fabric, Report, Work};
-use ff_wire::lane::LanesAnswer;
-use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
-use flowfabric::{Client, Database, Error, Worker};
+use ff_sdk::fabric::{Call, Observed, Observer, Report};
+use flowfabric::{Client, Database, Worker};
 
 use crate::handlers;
 use crate::place::Place;
@@ -61,7 +55,7 @@ impl SampleWorker {
         let engine = Engine::new(patiently(&place.database("sample-worker")?).await?);
         let duties = (!self.no_duties).then(|| engine.start_duties(&WorkFilter::default()));
         let client = match &self.log {
-            Some(log) => Client::new(Arc::new(Logged { engine, log: log.clone() })),
+            Some(log) => Client::new(Arc::new(Observed::new(Arc::new(engine), Log(log.clone())))),
             None => Client::new(Arc::new(engine)),
         };
         self.worker(&client).run().await?;
@@ -93,103 +87,21 @@ async fn patiently(database: &Database) -> anyhow::Result<Arc<dyn Backend>> {
     }
 }
 
-/// An engine that keeps a file with one line per acknowledged completion: what a crash must not
-/// undo.
-struct Logged {
-    engine: Engine,
-    log: PathBuf,
-}
-
-impl Logged {
-    fn note(&self, id: ExecutionId, fence: Fence) {
-        use std::io::Write;
-        let line = format!("{id} {} {}\n", fence.attempt_index, fence.lease_epoch);
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
-        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
-        written.expect("the log that was asked for can be written");
-    }
-
-    fn inner(&self) -> &dyn Fabric {
-        &self.engine
-    }
-}
+/// Keeps a file with one line per acknowledged completion: what a crash must not undo.
+struct Log(PathBuf);
 
 #[async_trait]
-impl Fabric for Logged {
-    async fn report(&self, report: Report) -> Result<(), Error> {
-        let completed = match &report {
-            Report::Complete(complete) => Some((complete.id, complete.fence)),
-            Report::Fail(_)
-            | Report::Delay(_)
-            | Report::Release(_)
-            | Report::Progress(_)
-            | Report::Steps(_)
-            | Report::Pause(..) => None,
-        };
-        self.inner().report(report).await?;
-        if let Some((id, fence)) = completed {
-            self.note(id, fence);
+impl Observer for Log {
+    async fn before(&self, _: Call<'_>) {}
+
+    async fn after(&self, call: Call<'_>, success: bool) {
+        use std::io::Write;
+        let Call::Report(Report::Complete(Complete { id, fence, .. })) = call else { return };
+        if success {
+            let line = format!("{id} {} {}\n", fence.attempt_index, fence.lease_epoch);
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(&self.0);
+            let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+            written.expect("the log that was asked for can be written");
         }
-        Ok(())
-    }
-
-    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
-        self.inner().create(creates).await
-    }
-
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
-        self.inner().claim(ask, wait, again).await
-    }
-
-    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
-        self.inner().renew(leases).await
-    }
-
-    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error> {
-        self.inner().journal(id).await
-    }
-
-    async fn now(&self) -> Result<Millis, Error> {
-        self.inner().now().await
-    }
-
-    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error> {
-        self.inner().wait(id, wait).await
-    }
-
-    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
-        self.inner().result(id).await
-    }
-
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner().cancel(id, reason).await
-    }
-
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner().replay(id, reason).await
-    }
-
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
-        self.inner().set_priority(id, priority).await
-    }
-
-    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
-        self.inner().set_tags(id, edit).await
-    }
-
-    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
-        self.inner().describe(id).await
-    }
-
-    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
-        self.inner().history(id).await
-    }
-
-    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
-        self.inner().search(search).await
-    }
-
-    async fn lanes(&self) -> Result<LanesAnswer, Error> {
-        self.inner().lanes().await
     }
 }

@@ -411,6 +411,8 @@ macro_rules! suite {
                 a_replay_of_what_succeeded_begins_anew
                 steps_go_with_their_execution
                 steps_and_what_follows_them_go_together
+                a_delay_records_its_steps
+                a_delay_with_conflicting_steps_changes_nothing
                 steps_of_many_are_recorded_together
                 a_renewal_does_not_disturb_recording
                 a_full_journal_is_refused

@@ -416,15 +416,7 @@ impl Author {
         let (id, fence) = self.held();
         let now = self.clock.now();
         match self.rng.random_range(0..12) {
-            10 | 11 => {
-                let first = self.rng.random_range(0..4);
-                let count = self.rng.random_range(1..3);
-                let name = |number| if self.rng.random_bool(0.9) { number } else { number + 1 };
-                let steps = (first..first + count).map(name).collect::<Vec<u32>>();
-                let steps = steps.into_iter().zip(first..);
-                let steps = steps.map(|(name, number)| step(number, &format!("s{name}"))).collect();
-                RecordSteps { id, fence, steps }.into()
-            }
+            10 | 11 => RecordSteps { id, fence, steps: self.steps() }.into(),
             0..=2 => {
                 let result = self.rng.random_bool(0.7).then(|| Bytes::from_static(b"out"));
                 Complete { id, fence, result, encoding: None }.into()
@@ -451,11 +443,21 @@ impl Author {
             7 => {
                 let ms = self.ticks(50).unsigned_abs();
                 let delay_until = if self.rng.random() { now.plus(ms) } else { now.minus(ms) };
-                Delay { id, fence, delay_until }.into()
+                let steps = if self.rng.random() { self.steps() } else { Vec::new() };
+                Delay { id, fence, delay_until, steps }.into()
             }
             8 => Release { id, fence }.into(),
             _ => Cancel { id, reason: "mine".to_owned(), fence: Some(fence) }.into(),
         }
+    }
+
+    /// One or two steps that sometimes contradict others of their number.
+    fn steps(&mut self) -> Vec<ff_core::step::Step> {
+        let first = self.rng.random_range(0..4);
+        let count = self.rng.random_range(1..3);
+        let name = |number| if self.rng.random_bool(0.9) { number } else { number + 1 };
+        let names = (first..first + count).map(name).collect::<Vec<u32>>();
+        names.into_iter().zip(first..).map(|(name, n)| step(n, &format!("s{name}"))).collect()
     }
 
     /// What operators do.

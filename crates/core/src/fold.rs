@@ -185,8 +185,8 @@ impl<T> Default for Delta<T> {
 /// Everything a batch changes. A backend writes it in one transaction, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteSet {
-    /// Executions that go: their row, payloads, steps, attempts and events are to be removed before all
-    /// else. Their leases and derived rows are in the differences below.
+    /// Executions that go: their row, payloads, steps, attempts and events are to be removed
+    /// before all else. Their leases and derived rows are in the differences below.
     pub removed: BTreeSet<ExecutionId>,
     /// Executions to insert (nothing before) or update (guarded by the version before).
     pub executions: Vec<Write<Execution>>,
@@ -324,12 +324,15 @@ pub fn fold(
             set.executions.push(Write { before, after });
         }
     }
-    keep_unwritten(&mut set);
+    // Keys are inserted in order, so that batches wait for each other and never in a circle.
+    set.steps.sort_by_key(|record| (record.execution, record.step.number));
+    hold_unwritten(&mut set);
     (outcomes, set)
 }
 
-/// What is written is checked by being written: only leases that are not need to be held.
-fn keep_unwritten(set: &mut WriteSet) {
+/// What is written is checked by being written: only leases that are not need to be held, each
+/// once and in order.
+fn hold_unwritten(set: &mut WriteSet) {
     if set.held.is_empty() {
         return;
     }
@@ -339,7 +342,6 @@ fn keep_unwritten(set: &mut WriteSet) {
     set.held.retain(|row| !written.contains(&row.execution));
     set.held.sort_by_key(|row| row.execution);
     set.held.dedup_by_key(|row| row.execution);
-    set.steps.sort_by_key(|record| (record.execution, record.step.number));
 }
 
 /// Takes over the effects of one command.

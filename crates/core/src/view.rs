@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 
+use crate::event::FeedEvent;
 use crate::execution::{
     AttemptKind, AttemptOutcome, AttemptRecord, CancelledBy, Counts, Ending, Execution, Failure,
     Fence, Next, Progress, State, Tags, Worker,
 };
 use crate::ids::ExecutionId;
 use crate::state::{BlockingReason, PublicState, StateVector, vector};
+use crate::step::StepRecord;
 use crate::text::{Creator, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
@@ -207,6 +209,21 @@ impl AttemptLine {
             }),
         }
     }
+}
+
+/// Everything that happened to an execution, as a person reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// Where it stands.
+    pub snapshot: ExecutionSnapshot,
+    /// Its attempts, oldest first, the current one included.
+    pub attempts: Vec<AttemptLine>,
+    /// What it has done, in order.
+    pub steps: Vec<StepRecord>,
+    /// What happened, oldest first.
+    pub events: Vec<FeedEvent>,
+    /// Whether there are more attempts, steps or events than the first thousand of each shown here.
+    pub more: bool,
 }
 
 fn current_attempt(x: &Execution) -> Option<AttemptView> {

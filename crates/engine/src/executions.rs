@@ -12,7 +12,7 @@ use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
-use ff_core::event::{Cursor, FeedEvent, Filter};
+use ff_core::event::{Cursor, Filter};
 use ff_core::execution::{Ending, State, Tags};
 use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::limits::PAGE_MAX;
@@ -20,7 +20,7 @@ use ff_core::query::{After, Count, Depth, Page, Query, Rows, Search};
 use ff_core::state::{PublicState, public_state};
 use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId, Namespace};
-use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot};
+use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot, History};
 use ff_core::{Code, Execution, ExecutionId, Partition, Rejection};
 use tokio::time::Instant;
 
@@ -35,21 +35,6 @@ pub struct Context {
     pub execution_kind: Kind,
     /// Its tags.
     pub tags: Tags,
-}
-
-/// Everything that happened to an execution, as a person reads it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct History {
-    /// Where it stands.
-    pub snapshot: ExecutionSnapshot,
-    /// Its attempts, oldest first, the current one included.
-    pub attempts: Vec<AttemptLine>,
-    /// What it has done, in order.
-    pub steps: Vec<StepRecord>,
-    /// What happened, oldest first.
-    pub events: Vec<FeedEvent>,
-    /// Whether there are more attempts, steps or events than the first thousand of each shown here.
-    pub more: bool,
 }
 
 impl Engine {
@@ -241,6 +226,8 @@ impl Engine {
         let deadline = deadline(wait);
         let mut ending = self.queues.shared.endings.of(id);
         tokio::select! {
+            // Who is told need not look, whichever wakes first.
+            biased;
             state = ending.told() => Ok(state),
             state = self.look_until_terminal(id, deadline) => state,
         }

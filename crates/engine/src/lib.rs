@@ -28,7 +28,7 @@ use batcher::{Batcher, Bounds, Shared};
 use claims::Claimer;
 pub use duties::{Duties, DutyPlan, Report};
 pub use error::Error;
-pub use executions::{Context, History};
+pub use executions::Context;
 pub use feed::Consumer;
 
 /// How an engine batches and waits.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::claim::Claim;
 use ff_core::decide::create::Create;
-use ff_core::fold::{Blob, BlobRef};
+use ff_core::fold::Blob;
 use ff_core::limits::CLAIM_BYTES_MAX;
 use ff_core::text::LaneId;
 use ff_core::{ClaimAsk, Claimed, ExecutionId};
@@ -124,7 +124,7 @@ impl Idle {
             });
             if let Some(start) = at.map(|at| &mut starts[at]) {
                 claims.push((start.waiting.number, start.claim(create.id)));
-                start.inputs.push((create.id, input_of(create)));
+                start.inputs.push((create.id, create.kept_input()));
             }
         }
         // In the order in which they are answered.
@@ -215,13 +215,4 @@ fn runnable_at_once(command: &Command) -> Option<&Create> {
 fn suits(ask: &ClaimAsk, create: &Create) -> bool {
     ask.lanes.contains(&create.lane)
         && create.policy.required_capabilities().is_subset(&ask.capabilities)
-}
-
-fn input_of(create: &Create) -> Option<Blob> {
-    let kept = !create.input.is_empty() || create.encoding.is_some();
-    kept.then(|| Blob {
-        at: BlobRef::Input(create.id),
-        encoding: create.encoding.clone(),
-        bytes: create.input.clone(),
-    })
 }

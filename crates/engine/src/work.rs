@@ -1,6 +1,7 @@
 //! What workers say about executions they hold. Every call carries the fence of its lease.
 
 use bytes::Bytes;
+use ff_core::decide::Failed;
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::delay::{Delay, Delayed};
@@ -9,7 +10,6 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
 use ff_core::decide::renew::{Renew, Renewed};
 use ff_core::decide::steps::RecordSteps;
-use ff_core::decide::{Decide, Failed};
 use ff_core::{ExecutionId, Fence, Millis, Rejection};
 
 use crate::{Engine, Error};
@@ -43,14 +43,6 @@ impl Engine {
         self.execute(steps).await
     }
 
-    /// Adds steps to the journal of an execution, then gives it back until some time. If it is not
-    /// given back any more, whoever goes on with it finds the steps.
-    pub async fn pause(&self, steps: RecordSteps, delay: Delay) -> Result<Delayed, Error> {
-        delay.validate(self.backend().config())?;
-        self.execute(steps).await?;
-        self.execute(delay).await
-    }
-
     /// Ends an execution with success.
     pub async fn complete_execution(
         &self,
@@ -73,7 +65,7 @@ impl Engine {
         fence: Fence,
         delay_until: Millis,
     ) -> Result<Delayed, Error> {
-        self.execute(Delay { id, fence, delay_until }).await
+        self.execute(Delay { id, fence, delay_until, steps: Vec::new() }).await
     }
 
     /// Undoes a claim; it does not count as an attempt.

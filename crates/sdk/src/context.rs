@@ -145,19 +145,18 @@ impl Context {
         let now = self.or_stop(persistently(|| self.0.fabric.now()).await).await;
         let recorded: Option<Millis> =
             self.or_stop(self.0.journal.recall(number, StepKind::Sleep, &name)).await;
-        let (id, fence) = self.held();
-        let report = match recorded {
+        let (delay_until, steps) = match recorded {
             Some(until) if until <= now => return,
             // Woken too early: by who took the execution over, perhaps.
-            Some(until) => Report::Delay(Delay { id, fence, delay_until: until }),
+            Some(until) => (until, Vec::new()),
             None => {
                 let until = until(now);
                 let step = self.0.journal.step((number, StepKind::Sleep, name), 0, &until);
-                let steps = self.0.journal.with(self.or_stop(step).await);
-                let steps = RecordSteps { id, fence, steps };
-                Report::Pause(steps, Delay { id, fence, delay_until: until })
+                (until, self.0.journal.with(self.or_stop(step).await))
             }
         };
+        let (id, fence) = self.held();
+        let report = Report::Delay(Delay { id, fence, delay_until, steps });
         self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
         self.interrupt::<()>(Interrupt::Paused).await;
     }

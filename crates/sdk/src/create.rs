@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use ff_core::decide::create::Create;
 use ff_core::policy::{Backoff, Policy, RetryPolicy, TimeoutPolicy};
-use ff_core::text::{Encoding, IdempotencyKey, Kind, LaneId, Namespace};
+use ff_core::text::{IdempotencyKey, Kind, LaneId, Namespace};
 use ff_core::{Code, ExecutionId, Millis, Rejection};
+use ff_wire::payload::json_encoding;
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::Error;
 use crate::client::{Handle, created};
 use crate::fabric::Fabric;
-use crate::journal::JSON;
 
 /// An execution that is about to be created: await it. What is malformed is told then.
 #[must_use = "nothing is created until it is awaited"]
@@ -176,7 +176,7 @@ fn draft(kind: &str, input: &impl Serialize) -> Result<Create, Error> {
     let lane = LaneId::new("default").expect("a valid lane");
     Ok(Create {
         input: Bytes::from(input),
-        encoding: Some(Encoding::new(JSON).expect("a valid encoding")),
+        encoding: Some(json_encoding()),
         ..Create::new(id, lane, Kind::new(kind)?)
     })
 }

@@ -10,14 +10,12 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, Millis, Rejection};
 use ff_engine::Engine;
-use ff_wire::lane::{Lane, LanesAnswer};
-use ff_wire::search::write_place;
-use ff_wire::snapshot::AttemptLine;
+use ff_wire::lane::LanesAnswer;
 use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, FeedEvent, History, SearchParams, StepLine};
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
-use crate::fabric::{Data, Fabric, Report, Work};
+use crate::fabric::{Fabric, Report, Work};
 
 #[async_trait]
 impl Fabric for Engine {
@@ -50,9 +48,6 @@ impl Fabric for Engine {
             Report::Release(release) => self.execute(release).await?,
             Report::Progress(progress) => self.execute(progress).await?,
             Report::Steps(steps) => self.execute(steps).await?,
-            Report::Pause(steps, delay) => {
-                self.pause(steps, delay).await?;
-            }
         }
         Ok(())
     }
@@ -75,9 +70,8 @@ impl Fabric for Engine {
         Ok(self.await_execution(id, wait).await?)
     }
 
-    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
-        let found = self.get_execution_result(id).await?;
-        Ok(found.map(|blob| Data { encoding: blob.encoding, bytes: blob.bytes }))
+    async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
+        Ok(self.get_execution_result(id).await?.map(Payload::from))
     }
 
     async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
@@ -105,26 +99,17 @@ impl Fabric for Engine {
 
     async fn history(&self, id: ExecutionId) -> Result<History, Error> {
         let found = Self::history(self, id).await?;
-        let history = found.ok_or_else(|| Rejection::execution_not_found(id))?;
-        Ok(History {
-            snapshot: history.snapshot.into(),
-            attempts: history.attempts.into_iter().map(AttemptLine::from).collect(),
-            steps: history.steps.into_iter().map(StepLine::from).collect(),
-            events: history.events.into_iter().map(FeedEvent::from).collect(),
-            more: history.more,
-        })
+        Ok(found.ok_or_else(|| Rejection::execution_not_found(id))?.into())
     }
 
     async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
         let (search, page) = search.into_query()?;
         let (found, next) = self.search_executions(search, &page).await?;
-        let executions = found.into_iter().map(ExecutionSnapshot::from).collect();
-        Ok(ExecutionPage { executions, next: next.as_ref().and_then(write_place) })
+        Ok(ExecutionPage::new(found, next.as_ref()))
     }
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         let now = self.server_time_ms().await?;
-        let depths = self.lane_depths().await?;
-        Ok(LanesAnswer { lanes: depths.into_iter().map(|depth| Lane::new(depth, now)).collect() })
+        Ok(LanesAnswer::new(self.lane_depths().await?, now))
     }
 }

@@ -1,32 +1,26 @@
 //! What a worker and a client need of the engine, whether it is in this process or behind HTTP.
 
+mod observed;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::renew::Renew;
 use ff_core::execution::Failure;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::text::{Encoding, Kind, LaneId};
+use ff_core::text::{Kind, LaneId};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, Millis};
 use ff_wire::lane::LanesAnswer;
 use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
 
-/// Bytes and how they are encoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Data {
-    /// How.
-    pub encoding: Option<Encoding>,
-    /// The bytes.
-    pub bytes: Bytes,
-}
+pub use observed::{Call, Observed, Observer};
 
 /// Work that a claim handed out.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +40,7 @@ pub struct Work {
     /// When it was created.
     pub created_at: Millis,
     /// What to work on.
-    pub input: Option<Data>,
+    pub input: Option<Payload>,
     /// What the attempt before failed with.
     pub failure: Option<Failure>,
     /// Whether there may be steps.
@@ -70,7 +64,7 @@ impl From<Claimed> for Work {
             created_at: x.spec.created_at,
             may_have_steps: x.was_held_before(),
             tags: x.tags,
-            input: claimed.input.map(|blob| Data { encoding: blob.encoding, bytes: blob.bytes }),
+            input: claimed.input.map(Payload::from),
             failure,
         }
     }
@@ -105,7 +99,7 @@ pub trait Fabric: Send + Sync + 'static {
     async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error>;
 
     /// The result of an execution that succeeded with one.
-    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error>;
+    async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error>;
 
     /// Cancels an execution.
     async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error>;

@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ff_core::text::{Category, Encoding};
+use ff_core::text::Category;
+use ff_wire::Payload;
+use ff_wire::payload::json_encoding;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::fabric::Data;
-use crate::journal::JSON;
 use crate::{BoxError, Context, Error};
 
 /// An async function that does a kind of work: `async fn(Context, Input) -> Result<Output>`.
@@ -39,10 +39,10 @@ where
 }
 
 /// How a handler ended.
-pub type Handled = Result<Option<Data>, BoxError>;
+pub type Handled = Result<Option<Payload>, BoxError>;
 
 type Erased =
-    dyn Fn(Context, Option<Data>) -> Pin<Box<dyn Future<Output = Handled> + Send>> + Send + Sync;
+    dyn Fn(Context, Option<Payload>) -> Pin<Box<dyn Future<Output = Handled> + Send>> + Send + Sync;
 
 /// Handlers by kind.
 #[derive(Clone, Default)]
@@ -83,7 +83,7 @@ impl Handlers {
 }
 
 /// An input that does not fit will never fit: no retry can help.
-fn decode<Input: DeserializeOwned>(data: Option<Data>) -> Result<Input, Error> {
+fn decode<Input: DeserializeOwned>(data: Option<Payload>) -> Result<Input, Error> {
     let bytes = data.map_or_else(|| Bytes::from_static(b"null"), |data| data.bytes);
     serde_json::from_slice(&bytes).map_err(|error| {
         let failed = Error::permanent(format!("the input does not fit the handler: {error}"));
@@ -91,12 +91,12 @@ fn decode<Input: DeserializeOwned>(data: Option<Data>) -> Result<Input, Error> {
     })
 }
 
-fn encode<Output: Serialize>(output: &Output) -> Result<Option<Data>, Error> {
+fn encode<Output: Serialize>(output: &Output) -> Result<Option<Payload>, Error> {
     let bytes = serde_json::to_vec(output).map_err(|error| {
         let failed = Error::permanent(format!("the output cannot be written as JSON: {error}"));
         failed.in_category(Category::new("output").expect("a valid category"))
     })?;
-    let encoding = Some(Encoding::new(JSON).expect("a valid encoding"));
     // A handler that returns nothing leaves no result.
-    Ok((bytes != b"null").then(|| Data { encoding, bytes: Bytes::from(bytes) }))
+    Ok((bytes != b"null")
+        .then(|| Payload { encoding: Some(json_encoding()), bytes: Bytes::from(bytes) }))
 }

@@ -7,15 +7,13 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use ff_core::limits::JOURNAL_BYTES_MAX;
 use ff_core::step::{Step, StepKind, StepRecord};
-use ff_core::text::{Encoding, StepName};
+use ff_core::text::StepName;
 use ff_core::{Code, Rejection};
+use ff_wire::payload::json_encoding;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-
-/// The encoding of results.
-pub const JSON: &str = "json";
 
 /// A journal.
 pub struct Journal(Mutex<Inner>);
@@ -98,8 +96,8 @@ impl Journal {
             );
             return Err(Rejection::new(Code::JournalFull, said).into());
         }
-        let encoding = Some(Encoding::new(JSON).expect("a valid encoding"));
-        Ok(Step { number, kind, name, ran_ms, encoding, bytes: Bytes::from(bytes) })
+        let (encoding, bytes) = (Some(json_encoding()), Bytes::from(bytes));
+        Ok(Step { number, kind, name, ran_ms, encoding, bytes })
     }
 
     /// Keeps a step until something follows that must be recorded: if that never happens, nothing

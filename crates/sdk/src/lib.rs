@@ -19,6 +19,7 @@ mod journal;
 mod pauses;
 mod remote;
 mod step;
+mod stop;
 pub mod worker;
 
 pub use client::{Client, Handle};
@@ -28,6 +29,7 @@ pub use error::{BoxError, Error};
 pub use handler::Handler;
 pub use remote::Remote;
 pub use step::{StepCall, StepFn, StepInfo};
+pub use stop::told_to_stop;
 pub use worker::{Running, Worker};
 
 /// The result of a handler: anything may go wrong.

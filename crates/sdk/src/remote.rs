@@ -17,12 +17,11 @@ use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
 use ff_wire::create::CreateOutcome;
 use ff_wire::lane::LanesAnswer;
 use ff_wire::lease::{HeldLease, Renewal};
-use ff_wire::payload::Payload;
 use ff_wire::steer::{CancelRequest, PriorityRequest, ReplayRequest, TagsRequest};
 use ff_wire::step::StepPage;
 use ff_wire::{
     BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ExecutionPage,
-    ExecutionSnapshot, History, Info, NewExecution, Problem, RenewAnswer, RenewRequest,
+    ExecutionSnapshot, History, Info, NewExecution, Payload, Problem, RenewAnswer, RenewRequest,
     ResultAnswer, SearchParams, WAIT_MS_MAX,
 };
 use reqwest::{Method, RequestBuilder, StatusCode, Url};
@@ -30,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::fabric::{Data, Fabric, Report, Work};
+use crate::fabric::{Fabric, Report, Work};
 use reports::Reports;
 
 /// How long a request may take besides the time it asks to wait.
@@ -235,10 +234,10 @@ impl Fabric for Remote {
         Ok(read::<ExecutionSnapshot>(request).await?.public_state)
     }
 
-    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
+    async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
         let path = format!("v1/executions/{id}/result");
         let answer: ResultAnswer = self.caller.get(&path).await?;
-        Ok(answer.into_payload()?.map(data_of))
+        Ok(answer.into_payload()?)
     }
 
     async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
@@ -284,12 +283,8 @@ impl Fabric for Remote {
 #[derive(serde::Deserialize)]
 struct Anything {}
 
-fn data_of(payload: Payload) -> Data {
-    Data { encoding: payload.encoding, bytes: payload.bytes }
-}
-
 fn work_of(mut claimed: ClaimedExecution) -> Result<Work, Error> {
-    let input = claimed.take_input()?.map(data_of);
+    let input = claimed.take_input()?;
     let failure = claimed.failure.map(ff_core::execution::Failure::try_from).transpose()?;
     Ok(Work {
         id: claimed.execution_id,

@@ -29,6 +29,7 @@ use crate::Error;
 use crate::context::Shared;
 use crate::fabric::Fabric;
 use crate::handler::{Handler, Handlers};
+use crate::stop::told_to_stop;
 use claims::Pace;
 use held::Held;
 
@@ -267,22 +268,4 @@ impl Drop for Running {
         self.crew.dropped.cancel();
         self.renewing.abort();
     }
-}
-
-/// Waits until the process is told to stop.
-async fn told_to_stop() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut term) = signal(SignalKind::terminate()) else {
-            tracing::warn!("cannot listen for SIGTERM; only SIGINT stops in order");
-            return drop(tokio::signal::ctrl_c().await);
-        };
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-    }
-    #[cfg(not(unix))]
-    drop(tokio::signal::ctrl_c().await);
 }

@@ -9,11 +9,9 @@ use ff_core::execution::{Ending, Execution};
 use ff_core::fold::BlobRef;
 use ff_core::{Code, ExecutionId, State as Stands};
 use ff_wire::bounds::check_wait;
-use ff_wire::search::write_place;
-use ff_wire::snapshot::AttemptLine;
 use ff_wire::{
-    ExecutionPage, ExecutionSnapshot, FeedEvent, History, HttpCode, InputAnswer, Problem,
-    ResultAnswer, SearchParams, StepLine, WaitParams,
+    ExecutionPage, ExecutionSnapshot, History, HttpCode, InputAnswer, Problem, ResultAnswer,
+    SearchParams, WaitParams,
 };
 
 use crate::Server;
@@ -35,8 +33,7 @@ pub async fn search(
 ) -> Result<Json<ExecutionPage>, Refused> {
     let (search, page) = params.into_query()?;
     let (found, next) = server.engine().search_executions(search, &page).await?;
-    let executions = found.into_iter().map(ExecutionSnapshot::from).collect();
-    Ok(Json(ExecutionPage { executions, next: next.as_ref().and_then(write_place) }))
+    Ok(Json(ExecutionPage::new(found, next.as_ref())))
 }
 
 /// Look at an execution
@@ -83,14 +80,7 @@ async fn wait_for_end(server: &Server, id: ExecutionId, params: WaitParams) -> R
 )]
 pub async fn history(State(server): State<Server>, Id(id): Id) -> Result<Json<History>, Refused> {
     let found = server.engine().history(id).await?;
-    let history = found.ok_or_else(|| Rejection::execution_not_found(id))?;
-    Ok(Json(History {
-        snapshot: history.snapshot.into(),
-        attempts: history.attempts.into_iter().map(AttemptLine::from).collect(),
-        steps: history.steps.into_iter().map(StepLine::from).collect(),
-        events: history.events.into_iter().map(FeedEvent::from).collect(),
-        more: history.more,
-    }))
+    Ok(Json(found.ok_or_else(|| Rejection::execution_not_found(id))?.into()))
 }
 
 /// What came out of an execution

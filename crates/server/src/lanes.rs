@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use ff_wire::lane::{CountsAnswer, Lane, LaneCount, LanesAnswer};
+use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
 
 use crate::Server;
 use crate::problem::Refused;
@@ -18,8 +18,7 @@ use crate::responses::Refusals;
 pub async fn depths(State(server): State<Server>) -> Result<Json<LanesAnswer>, Refused> {
     let depths = server.engine().lane_depths().await?;
     let now = server.engine().server_time_ms().await?;
-    let lanes = depths.into_iter().map(|depth| Lane::new(depth, now)).collect();
-    Ok(Json(LanesAnswer { lanes }))
+    Ok(Json(LanesAnswer::new(depths, now)))
 }
 
 /// Count executions by lane and state

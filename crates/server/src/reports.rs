@@ -5,8 +5,8 @@ mod many;
 use axum::Json;
 use axum::extract::State;
 use ff_wire::report::{
-    CompleteAnswer, CompleteRequest, DelayAnswer, DelayOrder, DelayRequest, FailAnswer,
-    FailRequest, ProgressRequest, RecordAnswer, ReleaseAnswer, ReleaseRequest,
+    CompleteAnswer, CompleteRequest, DelayAnswer, DelayRequest, FailAnswer, FailRequest,
+    ProgressRequest, RecordAnswer, ReleaseAnswer, ReleaseRequest,
 };
 
 use crate::Server;
@@ -72,16 +72,8 @@ pub async fn delay(
     Id(id): Id,
     Body(request): Body<DelayRequest>,
 ) -> Result<Json<DelayAnswer>, Refused> {
-    let engine = server.engine();
-    let now = engine.server_time_ms().await?;
-    let delayed = match request.into_order(id, now)? {
-        DelayOrder::Delay(delay) => server.execute(delay).await?,
-        DelayOrder::Pause(steps, delay) => {
-            let paused = engine.pause(steps, delay).await;
-            paused.map_err(|error| Refused::from(error).during("delay_execution"))?
-        }
-    };
-    Ok(Json(delayed.into()))
+    let now = server.engine().server_time_ms().await?;
+    Ok(Json(server.execute(request.into_command(id, now)?).await?.into()))
 }
 
 /// Undo a claim

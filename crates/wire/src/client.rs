@@ -4,6 +4,7 @@
 use ff_core::decide::create::Create;
 use ff_core::execution;
 use ff_core::fold::{Blob, BlobRef};
+use ff_core::step::Step;
 use ff_core::text::Category;
 use ff_core::{ExecutionId, Rejection, policy};
 
@@ -18,10 +19,7 @@ use crate::step::NewStep;
 
 impl From<Create> for NewExecution {
     fn from(create: Create) -> Self {
-        let kept = !create.input.is_empty() || create.encoding.is_some();
-        let (encoding, bytes) = (create.encoding, create.input);
-        let input = kept.then_some(Blob { at: BlobRef::Input(create.id), encoding, bytes });
-        let (input, input_base64, encoding) = fields_of(input);
+        let (input, input_base64, encoding) = fields_of(create.kept_input());
         let policy = serde_json::to_value(&create.policy).expect("a policy is JSON");
         Self {
             execution_id: Some(create.id.to_string()),
@@ -80,6 +78,7 @@ impl From<policy::FailureClass> for FailureClass {
 impl From<Order> for Report {
     fn from(order: Order) -> Self {
         let new = |op, id: ExecutionId, fence: execution::Fence| Self::new(op, id, fence.into());
+        let steps = |steps: Vec<Step>| steps.into_iter().map(NewStep::from).collect();
         match order {
             Order::Complete(c) => {
                 let (encoding, id) = (c.encoding, c.id);
@@ -93,22 +92,16 @@ impl From<Order> for Report {
                 class: Some(f.class.into()),
                 ..new(Op::Fail, f.id, f.fence)
             },
-            Order::Delay(d) => {
-                Self { delay_until: Some(d.delay_until), ..new(Op::Delay, d.id, d.fence) }
-            }
+            Order::Delay(d) => Self {
+                steps: steps(d.steps),
+                delay_until: Some(d.delay_until),
+                ..new(Op::Delay, d.id, d.fence)
+            },
             Order::Release(r) => new(Op::Release, r.id, r.fence),
             Order::Progress(p) => {
                 Self { percent: p.percent, message: p.message, ..new(Op::Progress, p.id, p.fence) }
             }
-            Order::Steps(s) => Self {
-                steps: s.steps.into_iter().map(NewStep::from).collect(),
-                ..new(Op::Steps, s.id, s.fence)
-            },
-            Order::Pause(s, d) => Self {
-                steps: s.steps.into_iter().map(NewStep::from).collect(),
-                delay_until: Some(d.delay_until),
-                ..new(Op::Delay, d.id, d.fence)
-            },
+            Order::Steps(s) => Self { steps: steps(s.steps), ..new(Op::Steps, s.id, s.fence) },
         }
     }
 }

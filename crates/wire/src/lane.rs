@@ -15,6 +15,13 @@ pub struct LanesAnswer {
     pub lanes: Vec<Lane>,
 }
 
+impl LanesAnswer {
+    /// The lanes at `now`.
+    pub fn new(depths: Vec<Depth>, now: Millis) -> Self {
+        Self { lanes: depths.into_iter().map(|depth| Lane::new(depth, now)).collect() }
+    }
+}
+
 /// How much is claimable in a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Lane {
@@ -30,8 +37,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A lane at `now`.
-    pub fn new(depth: Depth, now: Millis) -> Self {
+    fn new(depth: Depth, now: Millis) -> Self {
         let Depth { lane, waiting, capped, oldest } = depth;
         Self {
             lane_id: lane.into(),

@@ -20,7 +20,12 @@ use serde_json::value::RawValue;
 use utoipa::{PartialSchema, ToSchema};
 
 /// The encoding of payloads that were given as JSON.
-pub const JSON: &str = "json";
+const JSON: &str = "json";
+
+/// The encoding of payloads that are JSON.
+pub fn json_encoding() -> Encoding {
+    Encoding::new(JSON).expect("a valid encoding")
+}
 
 /// Writes padding, and reads with or without it: libraries differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -140,8 +145,7 @@ impl Payload {
 
     /// A JSON value as a payload.
     pub fn json(value: &Json) -> Self {
-        let encoding = Encoding::new(JSON).expect("a valid encoding");
-        Self { encoding: Some(encoding), bytes: compact(value.text()).into() }
+        Self { encoding: Some(json_encoding()), bytes: compact(value.text()).into() }
     }
 
     /// The fields that say it.

@@ -11,7 +11,6 @@ use ff_core::decide::delay::{Delay, Delayed};
 use ff_core::decide::fail::Fail;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
-use ff_core::decide::steps::RecordSteps;
 use ff_core::text::Category;
 use ff_core::{Code, ExecutionId, Millis, Rejection, policy};
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ use utoipa::ToSchema;
 
 use crate::lease::Fence;
 use crate::payload::{Json, Payload, RESULT, present};
-use crate::step::{NewStep, StepsRequest};
+use crate::step::{NewStep, into_steps};
 
 pub use batch::{Op, Order, Report, ReportOutcome, ReportsAnswer, ReportsRequest};
 
@@ -167,18 +166,9 @@ pub struct DelayRequest {
     pub steps: Vec<NewStep>,
 }
 
-/// What a delay asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DelayOrder {
-    /// To give it back.
-    Delay(Delay),
-    /// To record steps and give it back.
-    Pause(RecordSteps, Delay),
-}
-
 impl DelayRequest {
-    /// The commands; a length of time counts from `now`.
-    pub fn into_order(self, id: ExecutionId, now: Millis) -> Result<DelayOrder, Rejection> {
+    /// The command; a length of time counts from `now`.
+    pub fn into_command(self, id: ExecutionId, now: Millis) -> Result<Delay, Rejection> {
         let delay_until = match (self.delay_until, self.delay_ms) {
             (Some(until), None) => until,
             (None, Some(ms)) => now.plus(ms),
@@ -187,12 +177,8 @@ impl DelayRequest {
                 return Err(Rejection::invalid(Code::InvalidInput, "delay_until", "", why));
             }
         };
-        let delay = Delay { id, fence: self.fence.into(), delay_until };
-        if self.steps.is_empty() {
-            return Ok(DelayOrder::Delay(delay));
-        }
-        let steps = StepsRequest { fence: self.fence, steps: self.steps }.into_command(id)?;
-        Ok(DelayOrder::Pause(steps, delay))
+        let steps = into_steps(self.steps)?;
+        Ok(Delay { id, fence: self.fence.into(), delay_until, steps })
     }
 }
 

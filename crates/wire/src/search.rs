@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ff_core::query::{After, Page, Search};
 use ff_core::state::PublicState;
 use ff_core::text::{Kind, LaneId, Namespace};
-use ff_core::{Code, ExecutionId, Millis, Rejection};
+use ff_core::{Code, ExecutionId, Millis, Rejection, view};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -96,8 +96,16 @@ pub struct ExecutionPage {
     pub next: Option<String>,
 }
 
+impl ExecutionPage {
+    /// What a search found, and where it goes on.
+    pub fn new(found: Vec<view::ExecutionSnapshot>, next: Option<&After>) -> Self {
+        let executions = found.into_iter().map(ExecutionSnapshot::from).collect();
+        Self { executions, next: next.and_then(write_place) }
+    }
+}
+
 /// A place in a search, as text that nobody needs to understand.
-pub fn write_place(after: &After) -> Option<String> {
+fn write_place(after: &After) -> Option<String> {
     match after {
         After::Created(at, id) => Some(URL_SAFE_NO_PAD.encode(format!("{at} {id}"))),
         // Places in other listings, which a search never returns.

@@ -183,6 +183,18 @@ pub struct History {
     pub more: bool,
 }
 
+impl From<view::History> for History {
+    fn from(history: view::History) -> Self {
+        Self {
+            snapshot: history.snapshot.into(),
+            attempts: history.attempts.into_iter().map(AttemptLine::from).collect(),
+            steps: history.steps.into_iter().map(StepLine::from).collect(),
+            events: history.events.into_iter().map(FeedEvent::from).collect(),
+            more: history.more,
+        }
+    }
+}
+
 impl From<view::ExecutionSnapshot> for ExecutionSnapshot {
     fn from(x: view::ExecutionSnapshot) -> Self {
         Self {

@@ -30,7 +30,7 @@ pub struct StepsRequest {
 impl StepsRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Result<RecordSteps, Rejection> {
-        let steps = self.steps.into_iter().map(NewStep::into_step).collect::<Result<_, _>>()?;
+        let steps = into_steps(self.steps)?;
         Ok(RecordSteps { id, fence: self.fence.into(), steps })
     }
 }
@@ -62,6 +62,11 @@ pub struct NewStep {
     /// What the bytes of `result_base64` are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
+}
+
+/// The steps of a command.
+pub(crate) fn into_steps(steps: Vec<NewStep>) -> Result<Vec<Step>, Rejection> {
+    steps.into_iter().map(NewStep::into_step).collect()
 }
 
 fn run() -> StepKind {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
+use ff_core::decide::delay::Delay;
 use ff_core::decide::fail::Fail;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
@@ -190,7 +191,7 @@ pub async fn an_absurd_time_is_refused(w: Arc<World>) {
 pub async fn an_absurd_delay_leaves_the_lease_alone(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     for delay_until in [Millis(-1), Millis(i64::MAX)] {
-        let delay = ff_core::decide::delay::Delay { id, fence, delay_until };
+        let delay = Delay { id, fence, delay_until, steps: Vec::new() };
         refused(&w, delay, Code::InvalidInput, "delay_until").await;
     }
     assert_eq!(w.complete(id, fence).await, Ok(()));

@@ -78,7 +78,7 @@ impl World {
         fence: Fence,
         delay_until: Millis,
     ) -> Result<Millis, Rejection> {
-        let delayed = self.run(Delay { id, fence, delay_until }).await?;
+        let delayed = self.run(Delay { id, fence, delay_until, steps: Vec::new() }).await?;
         Ok(delayed.delay_until)
     }
 
@@ -264,7 +264,7 @@ pub fn progress(id: ExecutionId, fence: Fence, percent: u8) -> ReportProgress {
 /// Every call that needs a lease.
 pub fn worker_calls(id: ExecutionId, fence: Fence) -> Vec<Command> {
     let cancel = Cancel { fence: Some(fence), ..cancellation(id) };
-    let delay = Delay { id, fence, delay_until: Millis::ZERO };
+    let delay = Delay { id, fence, delay_until: Millis::ZERO, steps: Vec::new() };
     let renew = Renew { id, fence, lease_ttl_ms: TTL_MS };
     vec![
         renew.into(),

@@ -198,14 +198,14 @@ pub async fn steps_go_with_their_execution(w: Arc<World>) {
     assert!(journal(&w, id).await.is_empty());
 }
 
-/// A sleep is recorded and the execution given back, both or neither.
+/// What is recorded and what follows it in the same batch are written together.
 pub async fn steps_and_what_follows_them_go_together(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let (other, its) = w.running(json!({})).await;
     let delay_until = w.now().plus(500);
     let batch: Vec<Command> = vec![
         record(id, fence, &[(0, "nap")]).into(),
-        Delay { id, fence, delay_until }.into(),
+        Delay { id, fence, delay_until, steps: vec![] }.into(),
         record(other, its, &[(0, "pay")]).into(),
         Complete { id: other, fence: its, result: None, encoding: None }.into(),
         record(other, its, &[(1, "too late")]).into(),
@@ -219,6 +219,45 @@ pub async fn steps_and_what_follows_them_go_together(w: Arc<World>) {
     );
     assert_eq!(w.state(id).await, PublicState::Delayed);
     assert_eq!(w.state(other).await, PublicState::Completed);
+}
+
+/// A sleep is recorded and the execution given back with one command, also when its answer was lost.
+pub async fn a_delay_records_its_steps(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    w.run(record(id, fence, &[(0, "quote")])).await.expect("it is held");
+    let delay_until = w.now().plus(500);
+    let steps = vec![step(0, "quote"), step(1, "nap")];
+    let delay = Delay { id, fence, delay_until, steps };
+    let delayed = w.run(delay.clone()).await.expect("it is held");
+    assert_eq!(delayed.delay_until, delay_until);
+    let recorded = journal(&w, id).await;
+    assert_eq!((recorded[1].attempt_index, recorded[1].at), (0, w.now()));
+    w.pass(1);
+    assert_eq!(w.run(delay.clone()).await, Ok(delayed));
+    assert_eq!(journal(&w, id).await, recorded);
+    assert_eq!(names(&w, id).await, ["quote", "nap"]);
+    assert_eq!(w.state(id).await, PublicState::Delayed);
+    w.pass(499);
+    w.take(id).await;
+    assert_eq!(code(w.run(delay).await), Code::StaleLease);
+    assert_eq!(journal(&w, id).await, recorded);
+}
+
+/// A delay whose steps are refused does not give the execution back, nor record any of them.
+pub async fn a_delay_with_conflicting_steps_changes_nothing(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    w.run(record(id, fence, &[(1, "nap")])).await.expect("it is held");
+    let delay_until = w.now().plus(500);
+    let delay = |steps| Delay { id, fence, delay_until, steps };
+    let refused = w.run(delay(vec![step(0, "new"), step(1, "other")])).await;
+    assert_eq!(code(refused), Code::StepConflict);
+    let disordered = w.run(delay(vec![step(3, "b"), step(2, "a")])).await;
+    assert_eq!(code(disordered), Code::InvalidInput);
+    let absurd = Delay { delay_until: Millis(-1), ..delay(vec![step(2, "a")]) };
+    assert_eq!(code(w.run(absurd).await), Code::InvalidInput);
+    assert_eq!(w.state(id).await, PublicState::Active);
+    assert_eq!(names(&w, id).await, ["nap"]);
+    w.complete(id, fence).await.expect("it is still held");
 }
 
 /// Workers' steps travel together; one that is refused takes nobody with it.

@@ -108,6 +108,16 @@ impl Create {
             deadline_at: None,
         }
     }
+
+    /// The input as it is kept: nothing when it is empty and does not say how it is encoded.
+    pub fn kept_input(&self) -> Option<Blob> {
+        let told = !self.input.is_empty() || self.encoding.is_some();
+        told.then(|| Blob {
+            at: BlobRef::Input(self.id),
+            encoding: self.encoding.clone(),
+            bytes: self.input.clone(),
+        })
+    }
 }
 
 impl Decide for Create {
@@ -171,18 +181,17 @@ impl Decide for Create {
         let expires_at =
             cx.now.plus(self.policy.dedup_window_ms.unwrap_or(cx.config.dedup_window_ms));
         let row = KeyRow { execution: self.id, fingerprint, expires_at };
-        let told = !self.input.is_empty() || self.encoding.is_some();
-        let blob = told.then(|| Blob {
-            at: BlobRef::Input(self.id),
-            encoding: self.encoding.clone(),
-            bytes: self.input.clone(),
-        });
         let reply =
             Created::Created { execution_id: self.id, public_state: public_state(&x, cx.now) };
         let key = key.map(|key| (key, Some(row)));
         Ok(Change {
             reply,
-            effects: Effects { execution: Some(x), key, blob, ..Effects::default() },
+            effects: Effects {
+                execution: Some(x),
+                key,
+                blob: self.kept_input(),
+                ..Effects::default()
+            },
         })
     }
 

@@ -11,6 +11,7 @@ use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{BATCH_MAX, Config, DURATION_MS_MAX, STEPS_MAX};
 use crate::step::{Step, StepRecord};
+use crate::time::Millis;
 
 /// Add steps to a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,65 +30,87 @@ impl Decide for RecordSteps {
     const TRAFFIC: Traffic = Traffic::Step;
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
-        let count = self.steps.len();
-        if count == 0 || count > BATCH_MAX {
-            let why = format!("must be 1 to {BATCH_MAX} in number");
-            return Err(Rejection::invalid(Code::InvalidInput, "steps", count, why));
-        }
-        for pair in self.steps.windows(2) {
-            if pair[1].number <= pair[0].number {
-                let why = format!("does not follow on {}; send them in order", pair[0].number);
-                return Err(Rejection::invalid(Code::InvalidInput, "number", pair[1].number, why));
-            }
-        }
-        for step in &self.steps {
-            if step.number >= STEPS_MAX {
-                let said = format!(
-                    "step {} ({}) is beyond the {STEPS_MAX} that an execution may record",
-                    step.number, step.name
-                );
-                return Err(Rejection::new(Code::JournalFull, said));
-            }
-            if step.ran_ms > DURATION_MS_MAX {
-                let why = format!("is out of range; use 0 to {DURATION_MS_MAX}");
-                return Err(Rejection::invalid(Code::InvalidInput, "ran_ms", step.ran_ms, why));
-            }
-            check_payload("step_result", step.bytes.len(), config)?;
-        }
-        Ok(())
+        check(&self.steps, 1, config)
     }
 
     fn bytes(&self) -> usize {
-        COMMAND_BYTES
-            + self.steps.iter().map(|step| COMMAND_BYTES + step.bytes.len()).sum::<usize>()
+        bytes(&self.steps)
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        let steps = self.steps.iter().map(|step| Key::Step(self.id, step.number));
-        [Key::Execution(self.id)].into_iter().chain(steps).collect()
+        keys(self.id, &self.steps)
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         let x = have.execution(self.id)?;
         let at = cx.at(x);
         let active = holder(x, self.fence, at)?;
-        let mut new = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            match have.steps.get(&(self.id, step.number)).and_then(Option::as_ref) {
-                Some(known) if known.step.is_again(step) => {}
-                Some(known) => return Err(conflict(self.id, known, step)),
-                None => new.push(StepRecord {
-                    execution: self.id,
-                    step: step.clone(),
-                    attempt_index: active.attempt.index,
-                    at,
-                }),
-            }
-        }
-        let held = if new.is_empty() { None } else { LeaseRow::of(x) };
-        let effects = Effects { steps: new, held, ..Effects::default() };
+        let steps = new_records(self.id, &self.steps, (active.attempt.index, at), have)?;
+        let held = if steps.is_empty() { None } else { LeaseRow::of(x) };
+        let effects = Effects { steps, held, ..Effects::default() };
         Ok(Change { reply: (), effects })
     }
+}
+
+/// Refuses steps that make no sense, or fewer than `least`.
+pub(super) fn check(steps: &[Step], least: usize, config: &Config) -> Result<(), Rejection> {
+    let count = steps.len();
+    if !(least..=BATCH_MAX).contains(&count) {
+        let why = format!("must be {least} to {BATCH_MAX} in number");
+        return Err(Rejection::invalid(Code::InvalidInput, "steps", count, why));
+    }
+    for pair in steps.windows(2) {
+        if pair[1].number <= pair[0].number {
+            let why = format!("does not follow on {}; send them in order", pair[0].number);
+            return Err(Rejection::invalid(Code::InvalidInput, "number", pair[1].number, why));
+        }
+    }
+    for step in steps {
+        if step.number >= STEPS_MAX {
+            let said = format!(
+                "step {} ({}) is beyond the {STEPS_MAX} that an execution may record",
+                step.number, step.name
+            );
+            return Err(Rejection::new(Code::JournalFull, said));
+        }
+        if step.ran_ms > DURATION_MS_MAX {
+            let why = format!("is out of range; use 0 to {DURATION_MS_MAX}");
+            return Err(Rejection::invalid(Code::InvalidInput, "ran_ms", step.ran_ms, why));
+        }
+        check_payload("step_result", step.bytes.len(), config)?;
+    }
+    Ok(())
+}
+
+/// What a command with these steps weighs in a queue.
+pub(super) fn bytes(steps: &[Step]) -> usize {
+    COMMAND_BYTES + steps.iter().map(|step| COMMAND_BYTES + step.bytes.len()).sum::<usize>()
+}
+
+/// An execution and its steps of these numbers.
+pub(super) fn keys(id: ExecutionId, steps: &[Step]) -> Vec<Key> {
+    let steps = steps.iter().map(|step| Key::Step(id, step.number));
+    [Key::Execution(id)].into_iter().chain(steps).collect()
+}
+
+/// Those of `steps` that are not recorded yet, as recorded by an attempt at some time.
+pub(super) fn new_records(
+    id: ExecutionId,
+    steps: &[Step],
+    (attempt_index, at): (u32, Millis),
+    have: &WorkingSet,
+) -> Result<Vec<StepRecord>, Rejection> {
+    let mut new = Vec::with_capacity(steps.len());
+    for step in steps {
+        match have.steps.get(&(id, step.number)).and_then(Option::as_ref) {
+            Some(known) if known.step.is_again(step) => {}
+            Some(known) => return Err(conflict(id, known, step)),
+            None => {
+                new.push(StepRecord { execution: id, step: step.clone(), attempt_index, at });
+            }
+        }
+    }
+    Ok(new)
 }
 
 fn conflict(id: ExecutionId, known: &StepRecord, step: &Step) -> Rejection {

@@ -11,6 +11,7 @@ use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::claim::Claim;
 use ff_core::decide::create::Create;
 use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::delay::Delay;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::ChangePriority;
@@ -216,16 +217,20 @@ impl Ask {
         let (id, n) = (id(self.slot), self.n);
         let fence = self.fence(world, granted);
         let soon = world.now.plus(n % 100);
+        let first = u32::try_from(n % 3).unwrap();
         let lease_ttl_ms = [10 + n % 100, 10_000][bit(n / 7)];
         match self.deed {
             Deed::Create => self.create(world).into(),
             Deed::Claim => self.claim(lease_ttl_ms).into(),
             Deed::Renew => Renew { lease_ttl_ms, ..renew(id, fence) }.into(),
             Deed::Progress => progress(id, fence, u8::try_from(n % 101).unwrap()).into(),
-            Deed::Steps => journal(id, fence, u32::try_from(n % 3).unwrap()).into(),
+            Deed::Steps => journal(id, fence, first).into(),
             Deed::Complete => complete(id, fence).into(),
             Deed::Fail => fail(id, fence, class(n)).into(),
-            Deed::Delay => delay(id, fence, soon).into(),
+            Deed::Delay => {
+                let steps = if n % 2 == 0 { journal(id, fence, first).steps } else { Vec::new() };
+                Delay { steps, ..delay(id, fence, soon) }.into()
+            }
             Deed::Release => release(id, fence).into(),
             Deed::Cancel => cancel(id).into(),
             Deed::GiveUp => give_up(id, fence).into(),

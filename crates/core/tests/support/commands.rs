@@ -63,7 +63,7 @@ pub fn fail(id: ExecutionId, fence: Fence, class: FailureClass) -> Fail {
 }
 
 pub fn delay(id: ExecutionId, fence: Fence, delay_until: Millis) -> Delay {
-    Delay { id, fence, delay_until }
+    Delay { id, fence, delay_until, steps: Vec::new() }
 }
 
 pub fn release(id: ExecutionId, fence: Fence) -> Release {

@@ -16,12 +16,13 @@ pub struct Gate {
     pub permits: Semaphore,
     pub batches: AtomicUsize,
     pub claims: AtomicUsize,
+    pub reads: AtomicUsize,
 }
 
 /// A store behind a closed gate.
 pub fn slow(inner: Arc<dyn Backend>) -> Slow {
-    let (batches, claims) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Obstructed::new(inner, Gate { permits: Semaphore::new(0), batches, claims })
+    let [batches, claims, reads] = [const { AtomicUsize::new(0) }; 3];
+    Obstructed::new(inner, Gate { permits: Semaphore::new(0), batches, claims, reads })
 }
 
 #[async_trait]
@@ -30,7 +31,10 @@ impl Obstacle for Gate {
         let count = match call {
             Call::Apply => &self.batches,
             Call::Claim => &self.claims,
-            Call::Read => return Ok(()),
+            Call::Read => {
+                self.reads.fetch_add(1, Ordering::SeqCst);
+                return Ok(());
+            }
         };
         count.fetch_add(1, Ordering::SeqCst);
         self.permits.acquire().await.unwrap().forget();

@@ -177,7 +177,11 @@ async fn a_claim_that_leaves_something_is_followed_by_a_look() {
 
 #[tokio::test]
 async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
-    let (engine, world) = world();
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    slow.obstacle.permits.add_permits(1_000);
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let reads = || slow.obstacle.reads.load(Ordering::SeqCst);
     for how in [PublicState::Completed, PublicState::Failed, PublicState::Cancelled] {
         let (id, fence) = world.running(json!({})).await;
         let waits: Vec<_> = (0..2)
@@ -187,6 +191,7 @@ async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
             })
             .collect();
         settle().await;
+        let looked = reads();
         match how {
             PublicState::Completed => engine.complete_execution(id, fence, None).await.unwrap(),
             PublicState::Failed => {
@@ -200,6 +205,7 @@ async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
         for wait in waits {
             assert_eq!(wait.await.unwrap().unwrap(), how);
         }
+        assert_eq!(reads(), looked, "nobody looked again");
         assert_eq!(world.state(id).await, how);
     }
 }

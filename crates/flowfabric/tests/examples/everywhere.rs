@@ -5,20 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use ff_core::decide::create::{Create, Created};
-use ff_core::decide::renew::Renew;
+use ff_core::Code;
 use ff_core::decide::revoke::Revoke;
-use ff_core::state::PublicState;
-use ff_core::step::StepRecord;
-use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
-use ff_sdk::fabric::{Data, Fabric, Report, Work};
-use ff_wire::lane::LanesAnswer;
-use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
-use flowfabric::{Client, Error, Handle, Worker};
+use ff_sdk::fabric::{Call, Observed, Observer};
+use flowfabric::{Client, Handle, Worker};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -35,98 +27,40 @@ enum Death {
     After(usize),
 }
 
-/// A fabric whose user dies at some report: nothing it says from then on is heard, and nothing is
-/// answered.
+/// Dies at some report: nothing it says from then on is heard, and nothing is answered.
 struct Mortal {
-    inner: Arc<dyn Fabric>,
     death: Death,
     reports: AtomicUsize,
     dead: CancellationToken,
 }
 
 impl Mortal {
-    async fn die<T>(&self) -> T {
+    async fn die(&self) {
         self.dead.cancel();
-        std::future::pending().await
-    }
-
-    async fn alive<T>(&self, answer: T) -> T {
-        if self.dead.is_cancelled() { self.die().await } else { answer }
+        std::future::pending::<()>().await;
     }
 }
 
 #[async_trait]
-impl Fabric for Mortal {
-    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
-        self.inner.create(creates).await
-    }
-
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
-        self.alive(()).await;
-        self.inner.claim(ask, wait, again).await
-    }
-
-    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
-        self.alive(()).await;
-        self.inner.renew(leases).await
-    }
-
-    async fn report(&self, report: Report) -> Result<(), Error> {
-        self.alive(()).await;
-        let number = self.reports.fetch_add(1, Ordering::SeqCst);
-        if self.death == Death::Before(number) {
-            return self.die().await;
+impl Observer for Mortal {
+    async fn before(&self, call: Call<'_>) {
+        if self.dead.is_cancelled() {
+            self.die().await;
         }
-        let answer = self.inner.report(report).await;
-        if self.death == Death::After(number) { self.die().await } else { answer }
+        if let Call::Report(_) = call {
+            let number = self.reports.fetch_add(1, Ordering::SeqCst);
+            if self.death == Death::Before(number) {
+                self.die().await;
+            }
+        }
     }
 
-    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error> {
-        self.inner.journal(id).await
-    }
-
-    async fn now(&self) -> Result<Millis, Error> {
-        self.inner.now().await
-    }
-
-    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error> {
-        self.inner.wait(id, wait).await
-    }
-
-    async fn result(&self, id: ExecutionId) -> Result<Option<Data>, Error> {
-        self.inner.result(id).await
-    }
-
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner.cancel(id, reason).await
-    }
-
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner.replay(id, reason).await
-    }
-
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
-        self.inner.set_priority(id, priority).await
-    }
-
-    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
-        self.inner.set_tags(id, edit).await
-    }
-
-    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
-        self.inner.describe(id).await
-    }
-
-    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
-        self.inner.history(id).await
-    }
-
-    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
-        self.inner.search(search).await
-    }
-
-    async fn lanes(&self) -> Result<LanesAnswer, Error> {
-        self.inner.lanes().await
+    async fn after(&self, call: Call<'_>, _: bool) {
+        // One report at a time: this is the last one that was made.
+        let made = self.reports.load(Ordering::SeqCst);
+        if matches!((call, self.death), (Call::Report(_), Death::After(n)) if n + 1 == made) {
+            self.die().await;
+        }
     }
 }
 
@@ -143,7 +77,8 @@ async fn dies_once(
     let client: &Client = &place.fabric;
     let (reports, dead) = (AtomicUsize::new(0), CancellationToken::new());
     let inner = Arc::clone(client.fabric());
-    let mortal = Arc::new(Mortal { inner, death, reports, dead: dead.clone() });
+    let mortal = Mortal { death, reports, dead: dead.clone() };
+    let mortal = Arc::new(Observed::new(inner, mortal));
     let running = worker(&Client::new(Arc::clone(&mortal) as _)).start().unwrap();
     tokio::select! {
         () = dead.cancelled() => {}
@@ -160,7 +95,7 @@ async fn dies_once(
     second.stop().await.unwrap();
     // The last report ends the execution, which may be seen before its reporter dies of it.
     let (Death::Before(number) | Death::After(number)) = death;
-    mortal.reports.load(Ordering::SeqCst) > number
+    mortal.observer.reports.load(Ordering::SeqCst) > number
 }
 
 /// Every death there is: before and after each of so many reports, and none beyond them.

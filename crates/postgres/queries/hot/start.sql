@@ -1,7 +1,8 @@
 -- Creates executions of which some are leased at once: with their inputs, leases and places, in one
 -- statement that is its own transaction. Says where they stand. One that is there already fails it.
 -- The executions come first, and sorted: whoever creates the same ones waits there, and holds
--- nothing else.
+-- nothing else. It stands apart from create.sql because the leases are one more part, which every
+-- creation would pay for, also with none to insert.
 with core as (
     insert into ff_exec_core (
         partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,

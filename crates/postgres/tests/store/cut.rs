@@ -130,7 +130,10 @@ async fn held(world: &World, name: &str) -> Command {
             let (reason, category) = ("broke".to_owned(), "net".parse().unwrap());
             Fail { id, fence, reason, category, class: FailureClass::Transient }.into()
         }
-        "delay_execution" => Delay { id, fence, delay_until: world.now().plus(50) }.into(),
+        "delay_execution" => {
+            let steps = vec![ff_conformance::cases::steps::step(0, "nap")];
+            Delay { id, fence, delay_until: world.now().plus(50), steps }.into()
+        }
         "release_execution" => Release { id, fence }.into(),
         "revoke_lease" => {
             let (expected, reason) = (Some(fence), "stop".to_owned());

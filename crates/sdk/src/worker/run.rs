@@ -134,7 +134,7 @@ async fn unknown(crew: &Crew, work: &Work) -> Went {
         crew.fabric.report(Report::Progress(progress)).await?;
         let again = u64::try_from(UNKNOWN_AGAIN.as_millis()).unwrap_or(u64::MAX);
         let delay_until = crew.fabric.now().await?.plus(again);
-        crew.fabric.report(Report::Delay(Delay { id, fence, delay_until })).await
+        crew.fabric.report(Report::Delay(Delay { id, fence, delay_until, steps: Vec::new() })).await
     };
     report.await.map_or_else(Went::Stopped, |()| Went::Paused)
 }

@@ -17,7 +17,6 @@ use ff_core::decide::fail::Fail;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
 use ff_core::decide::steps::RecordSteps;
-use ff_engine::Error;
 use ff_wire::report::{DelayAnswer, FailAnswer, Order, ReportOutcome};
 use ff_wire::{Problem, ReportsAnswer, ReportsRequest};
 
@@ -64,7 +63,6 @@ struct Round {
     release: Vec<(usize, Release)>,
     progress: Vec<(usize, ReportProgress)>,
     steps: Vec<(usize, RecordSteps)>,
-    pause: Vec<(usize, (RecordSteps, Delay))>,
 }
 
 /// Sorts reports into rounds in which no execution occurs twice; answers what cannot be sent.
@@ -101,21 +99,19 @@ impl Round {
             Order::Release(release) => self.release.push((place, release)),
             Order::Progress(progress) => self.progress.push((place, progress)),
             Order::Steps(steps) => self.steps.push((place, steps)),
-            Order::Pause(steps, delay) => self.pause.push((place, (steps, delay))),
         }
     }
 
     async fn send(self, server: &Server) -> Result<Vec<(usize, ReportOutcome)>, Refused> {
-        let (complete, fail, delay, release, progress, steps, pause) = tokio::try_join!(
+        let (complete, fail, delay, release, progress, steps) = tokio::try_join!(
             send(server, self.complete, |()| ReportOutcome::Completed),
             send(server, self.fail, |failed| FailAnswer::from(failed).into()),
             send(server, self.delay, |delayed| DelayAnswer::from(delayed).into()),
             send(server, self.release, |()| ReportOutcome::Released),
             send(server, self.progress, |()| ReportOutcome::Recorded),
             send(server, self.steps, |()| ReportOutcome::Recorded),
-            pause(server, self.pause),
         )?;
-        let all = [complete, fail, delay, release, progress, steps, pause];
+        let all = [complete, fail, delay, release, progress, steps];
         Ok(all.into_iter().flatten().collect())
     }
 }
@@ -137,23 +133,4 @@ async fn send<C: Operation>(
         Err(refused) => ReportOutcome::rejected(Problem::from(refused).during(name)),
     };
     Ok(places.into_iter().zip(outcomes.into_iter().map(answer)).collect())
-}
-
-/// Pauses are each a transaction of their own; those that are sent together still share commits.
-async fn pause(
-    server: &Server,
-    pauses: Vec<(usize, (RecordSteps, Delay))>,
-) -> Result<Vec<(usize, ReportOutcome)>, Refused> {
-    let name = <Delay as Decide>::NAME;
-    let sent = pauses.into_iter().map(|(place, (steps, delay))| async move {
-        match server.engine().pause(steps, delay).await {
-            Ok(delayed) => Ok((place, DelayAnswer::from(delayed).into())),
-            Err(Error::Rejected(refused)) => {
-                let problem = Problem::from(refused).during(name);
-                Ok((place, ReportOutcome::rejected(problem)))
-            }
-            Err(error @ Error::Store(_)) => Err(Refused::from(error).during(name)),
-        }
-    });
-    futures_util::future::try_join_all(sent).await
 }

@@ -101,7 +101,7 @@ impl Caller<'_> {
         self.send(Release { id, fence }).await.unwrap();
         let fence = self.claim(2, id).await;
         let delay_until = self.clock.now().plus(50);
-        self.send(Delay { id, fence, delay_until }).await.unwrap();
+        self.send(Delay { id, fence, delay_until, steps: Vec::new() }).await.unwrap();
         self.clock.advance(50);
         let fence = self.claim(3, id).await;
         let (reason, category) = ("broke".to_owned(), "net".parse().unwrap());

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    CompleteRequest, DelayAnswer, DelayOrder, DelayRequest, FailAnswer, FailRequest, FailureClass,
+    CompleteRequest, DelayAnswer, DelayRequest, FailAnswer, FailRequest, FailureClass,
     ProgressRequest, ReleaseRequest,
 };
 use crate::bounds::check_items;
@@ -147,8 +147,6 @@ pub enum Order {
     Progress(ReportProgress),
     /// Of `steps`.
     Steps(RecordSteps),
-    /// Of `delay` with `steps`.
-    Pause(RecordSteps, Delay),
 }
 
 impl Order {
@@ -160,7 +158,7 @@ impl Order {
             Self::Delay(delay) => delay.id,
             Self::Release(release) => release.id,
             Self::Progress(progress) => progress.id,
-            Self::Steps(steps) | Self::Pause(steps, _) => steps.id,
+            Self::Steps(steps) => steps.id,
         }
     }
 }
@@ -205,10 +203,7 @@ impl Report {
             Op::Delay => {
                 let Self { delay_until, delay_ms, steps, .. } = self;
                 let delay = DelayRequest { fence, delay_until, delay_ms, steps };
-                match delay.into_order(id, now)? {
-                    DelayOrder::Delay(delay) => Order::Delay(delay),
-                    DelayOrder::Pause(steps, delay) => Order::Pause(steps, delay),
-                }
+                Order::Delay(delay.into_command(id, now)?)
             }
             Op::Release => Order::Release(ReleaseRequest { fence }.into_command(id)),
             Op::Progress => {
@@ -333,7 +328,7 @@ mod tests {
     fn a_report_asks_for_what_its_route_would() {
         let id = ExecutionId::solo(Uuid::nil());
         let fence = Fence { attempt_index: 0, lease_epoch: 1 }.into();
-        let delay = Delay { id, fence, delay_until: Millis(107) };
+        let delay = Delay { id, fence, delay_until: Millis(107), steps: Vec::new() };
         assert_eq!(order(json!({"op": "delay", "delay_ms": 7})).unwrap(), Order::Delay(delay));
         let Order::Complete(complete) = order(json!({"op": "complete", "result": null})).unwrap()
         else {

@@ -1,0 +1,129 @@
+//! A fabric with somebody who watches what workers do with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ff_core::decide::create::{Create, Created};
+use ff_core::decide::renew::Renew;
+use ff_core::state::PublicState;
+use ff_core::step::StepRecord;
+use ff_core::{ClaimAsk, ExecutionId, Millis};
+use ff_wire::lane::LanesAnswer;
+use ff_wire::steer::TagsRequest;
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+
+use super::{Fabric, Report, Work};
+use crate::Error;
+
+/// What a worker does with a fabric.
+#[derive(Clone, Copy, Debug)]
+pub enum Call<'c> {
+    /// Takes work.
+    Claim,
+    /// Extends leases.
+    Renew,
+    /// Says something about work that it holds.
+    Report(&'c Report),
+}
+
+/// Watches what workers do, and may hold it up.
+#[async_trait]
+pub trait Observer: Send + Sync + 'static {
+    /// Before a call is made.
+    async fn before(&self, call: Call<'_>);
+    /// After it was made, with success or not, and before its answer is given.
+    async fn after(&self, call: Call<'_>, success: bool);
+}
+
+/// A fabric that is observed.
+pub struct Observed<O> {
+    inner: Arc<dyn Fabric>,
+    /// Who watches.
+    pub observer: O,
+}
+
+impl<O: Observer> Observed<O> {
+    /// Has `observer` watch a fabric.
+    pub fn new(inner: Arc<dyn Fabric>, observer: O) -> Self {
+        Self { inner, observer }
+    }
+
+    async fn call<T: Send>(
+        &self,
+        call: Call<'_>,
+        made: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        self.observer.before(call).await;
+        let answer = made.await;
+        self.observer.after(call, answer.is_ok()).await;
+        answer
+    }
+}
+
+#[async_trait]
+impl<O: Observer> Fabric for Observed<O> {
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
+        self.call(Call::Claim, self.inner.claim(ask, wait, again)).await
+    }
+
+    async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
+        self.call(Call::Renew, self.inner.renew(leases)).await
+    }
+
+    async fn report(&self, report: Report) -> Result<(), Error> {
+        self.call(Call::Report(&report), self.inner.report(report.clone())).await
+    }
+
+    async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
+        self.inner.create(creates).await
+    }
+
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<StepRecord>, Error> {
+        self.inner.journal(id).await
+    }
+
+    async fn now(&self) -> Result<Millis, Error> {
+        self.inner.now().await
+    }
+
+    async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error> {
+        self.inner.wait(id, wait).await
+    }
+
+    async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
+        self.inner.result(id).await
+    }
+
+    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        self.inner.cancel(id, reason).await
+    }
+
+    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        self.inner.replay(id, reason).await
+    }
+
+    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
+        self.inner.set_priority(id, priority).await
+    }
+
+    async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {
+        self.inner.set_tags(id, edit).await
+    }
+
+    async fn describe(&self, id: ExecutionId) -> Result<ExecutionSnapshot, Error> {
+        self.inner.describe(id).await
+    }
+
+    async fn history(&self, id: ExecutionId) -> Result<History, Error> {
+        self.inner.history(id).await
+    }
+
+    async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
+        self.inner.search(search).await
+    }
+
+    async fn lanes(&self) -> Result<LanesAnswer, Error> {
+        self.inner.lanes().await
+    }
+}
