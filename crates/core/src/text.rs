@@ -1,9 +1,10 @@
 //! Texts that users choose: names with a bound on their length and alphabet.
 //!
-//! A value of one of these types is valid. Constructors answer a [`Rejection`] that names the
+//! A value of one of these types is valid, and cheap to clone. Constructors answer a [`Rejection`] that names the
 //! field and shows the value, so that bad input never travels further than the boundary.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -72,11 +73,11 @@ macro_rules! text {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks length and alphabet.
-            pub fn new(value: impl Into<String>) -> Result<Self, Rejection> {
+            pub fn new(value: impl Into<Arc<str>>) -> Result<Self, Rejection> {
                 let value = value.into();
                 check($field, &value, $max, Alphabet::$alphabet)?;
                 Ok(Self(value))
@@ -103,7 +104,7 @@ macro_rules! text {
 
         impl From<$name> for String {
             fn from(name: $name) -> String {
-                name.0
+                name.as_str().to_owned()
             }
         }
 

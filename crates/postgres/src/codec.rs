@@ -169,21 +169,21 @@ fn read_id(partition: i16, uuid: Uuid) -> Result<ExecutionId, StoreError> {
 }
 
 /// Reads the columns of an execution, without its lease.
-pub fn read_row(r: &mut Reader<'_>) -> Result<ExecutionRow, StoreError> {
+pub fn read_row<'r>(r: &mut Reader<'r>) -> Result<ExecutionRow<'r>, StoreError> {
     Ok(ExecutionRow {
         partition_key: i64::from(r.take::<i16>("partition_key")?),
-        execution_id: r.take::<Uuid>("execution_id")?.as_bytes().to_vec(),
+        execution_id: r.take::<Uuid>("execution_id")?.into_bytes(),
         version: r.take("version")?,
         namespace: r.take("namespace")?,
         lane_id: r.take("lane_id")?,
         kind: r.take("kind")?,
         creator: r.take("creator")?,
-        policy: r.take("policy")?,
+        policy: r.take::<Option<&str>>("policy")?.map(Into::into),
         idempotency_key: r.take("idempotency_key")?,
         fingerprint: r.take("fingerprint")?,
         created_at_ms: r.take("created_at_ms")?,
         priority: r.int("priority")?,
-        tags: r.take("tags")?,
+        tags: r.take::<Option<&str>>("tags")?.map(Into::into),
         deadline_at_ms: r.take("deadline_at_ms")?,
         epoch: r.take("epoch")?,
         attempts: r.int("attempts")?,
@@ -244,8 +244,8 @@ fn read_lease(r: &mut Reader<'_>) -> Result<Option<LeaseColumns>, StoreError> {
 }
 
 /// An execution to write, with the columns that are not in its row.
-pub struct ToWrite {
-    row: ExecutionRow,
+pub struct ToWrite<'x> {
+    row: ExecutionRow<'x>,
     id: ExecutionId,
     claim: Option<Uuid>,
     /// The version it was decided on.
@@ -282,14 +282,14 @@ pub fn attempt_of(at: BlobRef) -> i64 {
     }
 }
 
-impl ToWrite {
+impl<'x> ToWrite<'x> {
     /// Whether it is known where it stood.
     pub fn is_placed(&self) -> bool {
         self.at.is_some()
     }
 
     /// `x`, decided on when it had the version `before` and stood at `at`.
-    pub fn new(x: &Execution, before: Option<i64>, at: Option<Tid>) -> Self {
+    pub fn new(x: &'x Execution, before: Option<i64>, at: Option<Tid>) -> Self {
         let claim = match &x.state {
             State::Active(active) => Some(active.lease.claim_id),
             State::Runnable(_) | State::Terminal(_) => None,
@@ -312,7 +312,7 @@ fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
 }
 
 /// Executions to update, as `ff_execution_row`.
-pub fn updates(rows: &[ToWrite]) -> Composite {
+pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);
         r.tid(x.at);
@@ -326,17 +326,17 @@ pub fn updates(rows: &[ToWrite]) -> Composite {
 }
 
 /// Executions to insert, as `ff_new_execution_row`.
-pub fn inserts(rows: &[ToWrite]) -> Composite {
+pub fn inserts(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);
         r.long(x.row.version);
-        r.text(Some(&x.row.namespace));
-        r.text(Some(&x.row.lane_id));
-        r.text(Some(&x.row.kind));
-        r.text(Some(&x.row.creator));
+        r.text(Some(x.row.namespace));
+        r.text(Some(x.row.lane_id));
+        r.text(Some(x.row.kind));
+        r.text(Some(x.row.creator));
         r.text(x.row.policy.as_deref());
-        r.text(x.row.idempotency_key.as_deref());
-        r.bytes(Some(&x.row.fingerprint));
+        r.text(x.row.idempotency_key);
+        r.bytes(Some(x.row.fingerprint));
         r.long(x.row.created_at_ms);
         r.int(x.blob.as_ref().and_then(|blob| blob.size));
         here(x.blob.as_ref(), r);
@@ -345,7 +345,7 @@ pub fn inserts(rows: &[ToWrite]) -> Composite {
 }
 
 /// The columns that may change, in the order of both types.
-fn mutable(x: &ToWrite, r: &mut Record<'_>) {
+fn mutable(x: &ToWrite<'_>, r: &mut Record<'_>) {
     let ToWrite { row: x, claim, .. } = x;
     r.int(x.priority);
     r.text(x.tags.as_deref());
@@ -356,32 +356,32 @@ fn mutable(x: &ToWrite, r: &mut Record<'_>) {
     r.int(x.reclaims);
     r.int(x.replays);
     r.int(x.progress_percent);
-    r.text(x.progress_message.as_deref());
+    r.text(x.progress_message);
     r.long(x.progress_at_ms);
     r.long(x.started_at_ms);
     r.long(x.updated_at_ms);
-    r.text(Some(&x.phase));
-    r.text(x.outcome.as_deref());
-    r.text(x.next_attempt.as_deref());
+    r.text(Some(x.phase));
+    r.text(x.outcome);
+    r.text(x.next_attempt);
     r.long(x.wait_until_ms);
-    r.text(x.wait_reason.as_deref());
-    r.text(x.held_reason.as_deref());
+    r.text(x.wait_reason);
+    r.text(x.held_reason);
     r.long(x.held_at_ms);
-    r.text(x.lease_end.as_deref());
+    r.text(x.lease_end);
     r.int(x.attempt_index);
-    r.text(x.attempt_kind.as_deref());
-    r.text(x.worker_id.as_deref());
-    r.text(x.worker_instance_id.as_deref());
+    r.text(x.attempt_kind);
+    r.text(x.worker_id);
+    r.text(x.worker_instance_id);
     r.long(x.attempt_started_at_ms);
     r.long(x.attempt_ran_ms);
     r.uuid(*claim);
     r.bool(x.resumed);
     r.long(x.timeout_at_ms);
-    r.text(x.failure_reason.as_deref());
-    r.text(x.failure_category.as_deref());
+    r.text(x.failure_reason);
+    r.text(x.failure_category);
     r.bool(x.has_result);
-    r.text(x.cancelled_by.as_deref());
-    r.text(x.end_reason.as_deref());
+    r.text(x.cancelled_by);
+    r.text(x.end_reason);
     r.long(x.terminal_at_ms);
     r.long(x.retain_until_ms);
 }

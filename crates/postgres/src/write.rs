@@ -30,8 +30,8 @@ const WITH_EXECUTION_BYTES_MAX: usize = 256;
 pub struct Rows<'s> {
     set: &'s WriteSet,
     now: Millis,
-    inserted: Vec<ToWrite>,
-    updated: Vec<ToWrite>,
+    inserted: Vec<ToWrite<'s>>,
+    updated: Vec<ToWrite<'s>>,
     /// Inputs and results that do not stand with their executions.
     apart: Vec<&'s Blob>,
     attempts: Vec<AttemptRow>,
@@ -412,11 +412,11 @@ fn stored_blob(
     Some(Stored::new(blob, few))
 }
 
-fn executions(rows: &[ToWrite]) -> Params<'static> {
+fn executions(rows: &[ToWrite<'_>]) -> Params<'static> {
     Params::new().rows("ff_execution_row", updates(rows))
 }
 
-fn new_executions(rows: &[ToWrite]) -> Params<'static> {
+fn new_executions(rows: &[ToWrite<'_>]) -> Params<'static> {
     Params::new().rows("ff_new_execution_row", inserts(rows))
 }
 

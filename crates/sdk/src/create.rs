@@ -49,7 +49,7 @@ impl Creation {
     /// In this lane, instead of `default`.
     pub fn lane(self, lane: impl Into<String>) -> Self {
         self.set(|create| {
-            create.lane = LaneId::new(lane)?;
+            create.lane = LaneId::new(lane.into())?;
             Ok(())
         })
     }
@@ -57,7 +57,7 @@ impl Creation {
     /// In this namespace, instead of `default`.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set(|create| {
-            create.namespace = Namespace::new(namespace)?;
+            create.namespace = Namespace::new(namespace.into())?;
             Ok(())
         })
     }
@@ -73,7 +73,7 @@ impl Creation {
     /// Created once, however often it is asked for under this key.
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         self.set(|create| {
-            create.idempotency_key = Some(IdempotencyKey::new(key)?);
+            create.idempotency_key = Some(IdempotencyKey::new(key.into())?);
             Ok(())
         })
     }

@@ -53,7 +53,7 @@ impl Error {
 
     /// In the vocabulary of the worker: retry policies select by it. A malformed one is refused.
     pub fn with_category(self, category: impl Into<String>) -> Result<Self, Self> {
-        Ok(self.in_category(Category::new(category)?))
+        Ok(self.in_category(Category::new(category.into())?))
     }
 
     pub(crate) fn in_category(mut self, category: Category) -> Self {

@@ -7,7 +7,7 @@ use ff_core::ids::ExecutionId;
 use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt, execution_id};
 use ff_core::step::StepRecord;
 use ff_core::text::Encoding;
-use rusqlite::types::{FromSql, FromSqlError, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, ToSql};
 
 /// Reads the columns of a row in order, naming each.
@@ -24,6 +24,24 @@ impl<'r, 's> Reader<'r, 's> {
 
     /// The next column, which must be called `name` in the statement.
     pub fn take<T: FromSql>(&mut self, name: &str) -> Result<T, StoreError> {
+        self.read(name, T::column_result)
+    }
+
+    /// The next column, a text.
+    pub fn text(&mut self, name: &str) -> Result<&'r str, StoreError> {
+        self.read(name, |value| value.as_str())
+    }
+
+    /// The next column, a text or nothing.
+    pub fn maybe_text(&mut self, name: &str) -> Result<Option<&'r str>, StoreError> {
+        self.read(name, |value| value.as_str_or_null())
+    }
+
+    fn read<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(ValueRef<'r>) -> FromSqlResult<T>,
+    ) -> Result<T, StoreError> {
         let at = self.next;
         self.next += 1;
         debug_assert_eq!(self.row.as_ref().column_name(at).ok(), Some(name), "column order");
@@ -31,7 +49,7 @@ impl<'r, 's> Reader<'r, 's> {
             .row
             .get_ref(at)
             .map_err(|error| corrupt(name, "a column that is missing", error))?;
-        T::column_result(value).map_err(|error| corrupt(name, show(value), describe(&error)))
+        read(value).map_err(|error| corrupt(name, show(value), describe(&error)))
     }
 
     /// The two columns of an execution id.
@@ -67,16 +85,16 @@ pub fn read_execution(row: &Row<'_>) -> Result<Execution, StoreError> {
         partition_key: r.take("partition_key")?,
         execution_id: r.take("execution_id")?,
         version: r.take("version")?,
-        namespace: r.take("namespace")?,
-        lane_id: r.take("lane_id")?,
-        kind: r.take("kind")?,
-        creator: r.take("creator")?,
-        policy: r.take("policy")?,
-        idempotency_key: r.take("idempotency_key")?,
-        fingerprint: r.take("fingerprint")?,
+        namespace: r.text("namespace")?,
+        lane_id: r.text("lane_id")?,
+        kind: r.text("kind")?,
+        creator: r.text("creator")?,
+        policy: r.maybe_text("policy")?.map(Into::into),
+        idempotency_key: r.maybe_text("idempotency_key")?,
+        fingerprint: r.read("fingerprint", |value| value.as_blob())?,
         created_at_ms: r.take("created_at_ms")?,
         priority: r.take("priority")?,
-        tags: r.take("tags")?,
+        tags: r.maybe_text("tags")?.map(Into::into),
         deadline_at_ms: r.take("deadline_at_ms")?,
         epoch: r.take("epoch")?,
         attempts: r.take("attempts")?,
@@ -84,31 +102,31 @@ pub fn read_execution(row: &Row<'_>) -> Result<Execution, StoreError> {
         reclaims: r.take("reclaims")?,
         replays: r.take("replays")?,
         progress_percent: r.take("progress_percent")?,
-        progress_message: r.take("progress_message")?,
+        progress_message: r.maybe_text("progress_message")?,
         progress_at_ms: r.take("progress_at_ms")?,
         started_at_ms: r.take("started_at_ms")?,
         updated_at_ms: r.take("updated_at_ms")?,
-        phase: r.take("phase")?,
-        outcome: r.take("outcome")?,
-        next_attempt: r.take("next_attempt")?,
+        phase: r.text("phase")?,
+        outcome: r.maybe_text("outcome")?,
+        next_attempt: r.maybe_text("next_attempt")?,
         wait_until_ms: r.take("wait_until_ms")?,
-        wait_reason: r.take("wait_reason")?,
-        held_reason: r.take("held_reason")?,
+        wait_reason: r.maybe_text("wait_reason")?,
+        held_reason: r.maybe_text("held_reason")?,
         held_at_ms: r.take("held_at_ms")?,
-        lease_end: r.take("lease_end")?,
+        lease_end: r.maybe_text("lease_end")?,
         attempt_index: r.take("attempt_index")?,
-        attempt_kind: r.take("attempt_kind")?,
-        worker_id: r.take("worker_id")?,
-        worker_instance_id: r.take("worker_instance_id")?,
+        attempt_kind: r.maybe_text("attempt_kind")?,
+        worker_id: r.maybe_text("worker_id")?,
+        worker_instance_id: r.maybe_text("worker_instance_id")?,
         attempt_started_at_ms: r.take("attempt_started_at_ms")?,
         attempt_ran_ms: r.take("attempt_ran_ms")?,
         resumed: r.take("resumed")?,
         timeout_at_ms: r.take("timeout_at_ms")?,
-        failure_reason: r.take("failure_reason")?,
-        failure_category: r.take("failure_category")?,
+        failure_reason: r.maybe_text("failure_reason")?,
+        failure_category: r.maybe_text("failure_category")?,
         has_result: r.take("has_result")?,
-        cancelled_by: r.take("cancelled_by")?,
-        end_reason: r.take("end_reason")?,
+        cancelled_by: r.maybe_text("cancelled_by")?,
+        end_reason: r.maybe_text("end_reason")?,
         terminal_at_ms: r.take("terminal_at_ms")?,
         retain_until_ms: r.take("retain_until_ms")?,
     };
@@ -128,7 +146,10 @@ fn read_lease(r: &mut Reader<'_, '_>) -> Result<Option<LeaseColumns>, StoreError
 }
 
 /// The parameters of `execution/put.sql`, in the order of its columns.
-pub fn execution_params<'a>(x: &'a ExecutionRow, version_before: &'a i64) -> Vec<&'a dyn ToSql> {
+pub fn execution_params<'a>(
+    x: &'a ExecutionRow<'_>,
+    version_before: &'a i64,
+) -> Vec<&'a dyn ToSql> {
     vec![
         &x.partition_key,
         &x.execution_id,

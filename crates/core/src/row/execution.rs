@@ -1,5 +1,6 @@
 //! An execution as columns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,23 +17,24 @@ use crate::state::{Phase, TerminalOutcome, words};
 use crate::text::{Creator, IdempotencyKey, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
-/// The columns of an execution, named as in the table.
+/// The columns of an execution, named as in the table. Texts are borrowed: from the execution that is
+/// written, or from the row that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the column of the same name, documented in the schema")]
-pub struct ExecutionRow {
+pub struct ExecutionRow<'a> {
     pub partition_key: i64,
-    pub execution_id: Vec<u8>,
+    pub execution_id: [u8; 16],
     pub version: i64,
-    pub namespace: String,
-    pub lane_id: String,
-    pub kind: String,
-    pub creator: String,
-    pub policy: Option<String>,
-    pub idempotency_key: Option<String>,
-    pub fingerprint: Vec<u8>,
+    pub namespace: &'a str,
+    pub lane_id: &'a str,
+    pub kind: &'a str,
+    pub creator: &'a str,
+    pub policy: Option<Cow<'a, str>>,
+    pub idempotency_key: Option<&'a str>,
+    pub fingerprint: &'a [u8],
     pub created_at_ms: i64,
     pub priority: i64,
-    pub tags: Option<String>,
+    pub tags: Option<Cow<'a, str>>,
     pub deadline_at_ms: Option<i64>,
     pub epoch: i64,
     pub attempts: i64,
@@ -40,31 +42,31 @@ pub struct ExecutionRow {
     pub reclaims: i64,
     pub replays: i64,
     pub progress_percent: Option<i64>,
-    pub progress_message: Option<String>,
+    pub progress_message: Option<&'a str>,
     pub progress_at_ms: Option<i64>,
     pub started_at_ms: Option<i64>,
     pub updated_at_ms: i64,
-    pub phase: String,
-    pub outcome: Option<String>,
-    pub next_attempt: Option<String>,
+    pub phase: &'a str,
+    pub outcome: Option<&'a str>,
+    pub next_attempt: Option<&'a str>,
     pub wait_until_ms: Option<i64>,
-    pub wait_reason: Option<String>,
-    pub held_reason: Option<String>,
+    pub wait_reason: Option<&'a str>,
+    pub held_reason: Option<&'a str>,
     pub held_at_ms: Option<i64>,
-    pub lease_end: Option<String>,
+    pub lease_end: Option<&'a str>,
     pub attempt_index: Option<i64>,
-    pub attempt_kind: Option<String>,
-    pub worker_id: Option<String>,
-    pub worker_instance_id: Option<String>,
+    pub attempt_kind: Option<&'a str>,
+    pub worker_id: Option<&'a str>,
+    pub worker_instance_id: Option<&'a str>,
     pub attempt_started_at_ms: Option<i64>,
     pub attempt_ran_ms: Option<i64>,
     pub resumed: Option<bool>,
     pub timeout_at_ms: Option<i64>,
-    pub failure_reason: Option<String>,
-    pub failure_category: Option<String>,
+    pub failure_reason: Option<&'a str>,
+    pub failure_category: Option<&'a str>,
     pub has_result: Option<bool>,
-    pub cancelled_by: Option<String>,
-    pub end_reason: Option<String>,
+    pub cancelled_by: Option<&'a str>,
+    pub end_reason: Option<&'a str>,
     pub terminal_at_ms: Option<i64>,
     pub retain_until_ms: Option<i64>,
 }
@@ -89,23 +91,23 @@ words! {
     }
 }
 
-impl From<&Execution> for ExecutionRow {
-    fn from(x: &Execution) -> Self {
-        let policy = (x.spec.policy != Policy::default()).then(|| x.spec.policy.to_json());
+impl<'a> From<&'a Execution> for ExecutionRow<'a> {
+    fn from(x: &'a Execution) -> Self {
+        let policy = (x.spec.policy != Policy::default()).then(|| x.spec.policy.to_json().into());
         let tags = (!x.tags.is_empty())
-            .then(|| serde_json::to_string(&x.tags).expect("a map of texts is JSON"));
+            .then(|| serde_json::to_string(&x.tags).expect("a map of texts is JSON").into());
         let progress = x.progress.as_ref();
         let row = Self {
             partition_key: i64::from(x.id.partition().index()),
-            execution_id: x.id.uuid().as_bytes().to_vec(),
+            execution_id: x.id.uuid().into_bytes(),
             version: stored(x.version),
-            namespace: x.spec.namespace.to_string(),
-            lane_id: x.spec.lane.to_string(),
-            kind: x.spec.kind.to_string(),
-            creator: x.spec.creator.to_string(),
+            namespace: x.spec.namespace.as_str(),
+            lane_id: x.spec.lane.as_str(),
+            kind: x.spec.kind.as_str(),
+            creator: x.spec.creator.as_str(),
             policy,
-            idempotency_key: x.spec.idempotency_key.as_ref().map(ToString::to_string),
-            fingerprint: x.spec.fingerprint.0.clone(),
+            idempotency_key: x.spec.idempotency_key.as_ref().map(IdempotencyKey::as_str),
+            fingerprint: &x.spec.fingerprint.0,
             created_at_ms: x.spec.created_at.0,
             priority: i64::from(x.priority.get()),
             tags,
@@ -116,11 +118,11 @@ impl From<&Execution> for ExecutionRow {
             reclaims: i64::from(x.counts.reclaims),
             replays: i64::from(x.counts.replays),
             progress_percent: progress.and_then(|p| p.percent.map(i64::from)),
-            progress_message: progress.and_then(|p| p.message.clone()),
+            progress_message: progress.and_then(|p| p.message.as_deref()),
             progress_at_ms: progress.map(|p| p.at.0),
             started_at_ms: x.started_at.map(|at| at.0),
             updated_at_ms: x.updated_at.0,
-            phase: x.state.phase().to_string(),
+            phase: x.state.phase().as_str(),
             ..Self::default()
         };
         match &x.state {
@@ -131,13 +133,13 @@ impl From<&Execution> for ExecutionRow {
     }
 }
 
-impl ExecutionRow {
-    fn runnable(mut self, r: &Runnable) -> Self {
+impl<'a> ExecutionRow<'a> {
+    fn runnable(mut self, r: &'a Runnable) -> Self {
         self.wait_until_ms = r.wait.map(|wait| wait.until.0);
-        self.wait_reason = r.wait.map(|wait| wait.reason.to_string());
+        self.wait_reason = r.wait.map(|wait| wait.reason.as_str());
         self.held_at_ms = r.hold.as_ref().map(|hold| hold.at.0);
-        self.held_reason = r.hold.as_ref().map(|hold| hold.reason.clone());
-        self.lease_end = r.last_lease.map(|how| how.to_string());
+        self.held_reason = r.hold.as_ref().map(|hold| hold.reason.as_str());
+        self.lease_end = r.last_lease.map(|how| how.as_str());
         let word = match &r.next {
             Next::First => NextWord::First,
             Next::Retry(failure) => {
@@ -151,42 +153,42 @@ impl ExecutionRow {
                 NextWord::Resume
             }
         };
-        self.next_attempt = Some(word.to_string());
+        self.next_attempt = Some(word.as_str());
         self
     }
 
-    fn active(mut self, active: &Active) -> Self {
+    fn active(mut self, active: &'a Active) -> Self {
         self = self.attempt(&active.attempt);
         self.resumed = Some(active.resumed);
         self.timeout_at_ms = active.timeout_at.map(|at| at.0);
         self
     }
 
-    fn terminal(mut self, t: &Terminal) -> Self {
+    fn terminal(mut self, t: &'a Terminal) -> Self {
         if let Some(attempt) = &t.attempt {
             self = self.attempt(attempt);
         }
-        self.outcome = Some(t.ending.outcome().to_string());
-        self.lease_end = t.last_lease.map(|how| how.to_string());
+        self.outcome = Some(t.ending.outcome().as_str());
+        self.lease_end = t.last_lease.map(|how| how.as_str());
         self.terminal_at_ms = Some(t.at.0);
         self.retain_until_ms = Some(t.retain_until.0);
         match &t.ending {
             Ending::Success { result } => self.has_result = Some(*result),
             Ending::Failed(failure) => self = self.failure(failure),
             Ending::Cancelled { by, reason } => {
-                self.cancelled_by = Some(by.to_string());
-                self.end_reason = Some(reason.clone());
+                self.cancelled_by = Some(by.as_str());
+                self.end_reason = Some(reason);
             }
-            Ending::Expired { reason } => self.end_reason = Some(reason.clone()),
+            Ending::Expired { reason } => self.end_reason = Some(reason),
         }
         self
     }
 
-    fn attempt(mut self, attempt: &Attempt) -> Self {
+    fn attempt(mut self, attempt: &'a Attempt) -> Self {
         self.attempt_index = Some(i64::from(attempt.index));
-        self.attempt_kind = Some(attempt.kind.to_string());
-        self.worker_id = Some(attempt.worker.id.to_string());
-        self.worker_instance_id = Some(attempt.worker.instance.to_string());
+        self.attempt_kind = Some(attempt.kind.as_str());
+        self.worker_id = Some(attempt.worker.id.as_str());
+        self.worker_instance_id = Some(attempt.worker.instance.as_str());
         self.attempt_started_at_ms = Some(attempt.started_at.0);
         self.attempt_ran_ms = Some(stored(attempt.ran_ms));
         match &attempt.after {
@@ -195,9 +197,9 @@ impl ExecutionRow {
         }
     }
 
-    fn failure(mut self, failure: &Failure) -> Self {
-        self.failure_reason = Some(failure.reason.clone());
-        self.failure_category = Some(failure.category.to_string());
+    fn failure(mut self, failure: &'a Failure) -> Self {
+        self.failure_reason = Some(&failure.reason);
+        self.failure_category = Some(failure.category.as_str());
         self
     }
 
@@ -237,17 +239,17 @@ impl ExecutionRow {
                 Policy::parse(&value).map_err(|why| corrupt("policy", text, why.message))?
             }
         };
-        let key = self.idempotency_key.as_deref();
+        let key = self.idempotency_key;
         Ok(Spec {
-            namespace: parse::<Namespace>("namespace", &self.namespace)?,
-            lane: parse::<LaneId>("lane_id", &self.lane_id)?,
-            kind: parse::<Kind>("kind", &self.kind)?,
-            creator: parse::<Creator>("creator", &self.creator)?,
+            namespace: parse::<Namespace>("namespace", self.namespace)?,
+            lane: parse::<LaneId>("lane_id", self.lane_id)?,
+            kind: parse::<Kind>("kind", self.kind)?,
+            creator: parse::<Creator>("creator", self.creator)?,
             policy,
             idempotency_key: key
                 .map(|key| parse::<IdempotencyKey>("idempotency_key", key))
                 .transpose()?,
-            fingerprint: Fingerprint(self.fingerprint.clone()),
+            fingerprint: Fingerprint(self.fingerprint.to_vec()),
             created_at: Millis(self.created_at_ms),
         })
     }
@@ -266,13 +268,13 @@ impl ExecutionRow {
         let percent = self.progress_percent;
         Ok(Some(Progress {
             percent: percent.map(|n| number("progress_percent", n)).transpose()?,
-            message: self.progress_message.clone(),
+            message: self.progress_message.map(str::to_owned),
             at: Millis(at),
         }))
     }
 
     fn read_state(&self, lease: Option<&LeaseColumns>) -> Result<State, StoreError> {
-        Ok(match parse("phase", &self.phase)? {
+        Ok(match parse("phase", self.phase)? {
             Phase::Runnable => State::Runnable(self.read_runnable()?),
             Phase::Active => State::Active(self.read_active(lease)?),
             Phase::Terminal => State::Terminal(self.read_terminal()?),
@@ -280,7 +282,7 @@ impl ExecutionRow {
     }
 
     fn read_runnable(&self) -> Result<Runnable, StoreError> {
-        let word = present("next_attempt", self.next_attempt.as_deref())?;
+        let word = present("next_attempt", self.next_attempt)?;
         let next = match parse("next_attempt", word)? {
             NextWord::First => Next::First,
             NextWord::Retry => Next::Retry(present("failure_reason", self.read_failure()?)?),
@@ -289,11 +291,11 @@ impl ExecutionRow {
             NextWord::Resume => Next::Resume(self.read_attempt(self.read_failure()?)?),
         };
         let wait = self.wait_until_ms.map(|until| {
-            let reason = present("wait_reason", self.wait_reason.as_deref())?;
+            let reason = present("wait_reason", self.wait_reason)?;
             Ok(Wait { until: Millis(until), reason: parse("wait_reason", reason)? })
         });
         let hold = self.held_at_ms.map(|at| {
-            let reason = present("held_reason", self.held_reason.clone())?;
+            let reason = present("held_reason", self.held_reason)?.to_owned();
             Ok(Hold { reason, at: Millis(at) })
         });
         Ok(Runnable {
@@ -326,8 +328,8 @@ impl ExecutionRow {
     }
 
     fn read_terminal(&self) -> Result<Terminal, StoreError> {
-        let outcome = present("outcome", self.outcome.as_deref())?;
-        let reason = || present("end_reason", self.end_reason.clone());
+        let outcome = present("outcome", self.outcome)?;
+        let reason = || present("end_reason", self.end_reason).map(str::to_owned);
         let ending = match parse("outcome", outcome)? {
             TerminalOutcome::Success => {
                 Ending::Success { result: present("has_result", self.has_result)? }
@@ -336,7 +338,7 @@ impl ExecutionRow {
                 Ending::Failed(present("failure_reason", self.read_failure()?)?)
             }
             TerminalOutcome::Cancelled => {
-                let by = present("cancelled_by", self.cancelled_by.as_deref())?;
+                let by = present("cancelled_by", self.cancelled_by)?;
                 Ending::Cancelled { by: parse("cancelled_by", by)?, reason: reason()? }
             }
             TerminalOutcome::Expired => Ending::Expired { reason: reason()? },
@@ -353,13 +355,13 @@ impl ExecutionRow {
 
     fn read_attempt(&self, after: Option<Failure>) -> Result<Attempt, StoreError> {
         let index = present("attempt_index", self.attempt_index)?;
-        let kind = present("attempt_kind", self.attempt_kind.as_deref())?;
+        let kind = present("attempt_kind", self.attempt_kind)?;
         let started = present("attempt_started_at_ms", self.attempt_started_at_ms)?;
         let ran = present("attempt_ran_ms", self.attempt_ran_ms)?;
         Ok(Attempt {
             index: number("attempt_index", index)?,
             kind: parse("attempt_kind", kind)?,
-            worker: worker_of(self.worker_id.as_deref(), self.worker_instance_id.as_deref())?,
+            worker: worker_of(self.worker_id, self.worker_instance_id)?,
             started_at: Millis(started),
             ran_ms: number("attempt_ran_ms", ran)?,
             after,
@@ -367,10 +369,10 @@ impl ExecutionRow {
     }
 
     fn read_failure(&self) -> Result<Option<Failure>, StoreError> {
-        failure_of(self.failure_reason.as_deref(), self.failure_category.as_deref())
+        failure_of(self.failure_reason, self.failure_category)
     }
 
     fn read_lease_end(&self) -> Result<Option<crate::execution::LeaseEnd>, StoreError> {
-        self.lease_end.as_deref().map(|how| parse("lease_end", how)).transpose()
+        self.lease_end.map(|how| parse("lease_end", how)).transpose()
     }
 }

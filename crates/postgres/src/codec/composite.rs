@@ -29,7 +29,7 @@ pub const NAMES: [&str; 8] = [
 #[derive(Debug)]
 pub struct Composite {
     count: usize,
-    body: BytesMut,
+    body: Vec<u8>,
 }
 
 impl Composite {
@@ -38,12 +38,12 @@ impl Composite {
         rows: impl IntoIterator<Item = &'r T>,
         fields: impl Fn(&'r T, &mut Record<'_>),
     ) -> Self {
-        let (mut count, mut body) = (0, BytesMut::new());
+        let (mut count, mut body) = (0, Vec::new());
         for row in rows {
             count += 1;
             // Its length and its number of fields are known once it is written.
             let at = body.len();
-            body.put_i64(0);
+            body.extend_from_slice(&[0; 8]);
             let mut record = Record { out: &mut body, fields: 0 };
             fields(row, &mut record);
             let fields = record.fields;
@@ -88,21 +88,19 @@ impl ToSql for Composite {
 
 /// One row while it is being encoded: its fields, in order.
 pub struct Record<'o> {
-    out: &'o mut BytesMut,
+    out: &'o mut Vec<u8>,
     fields: i32,
 }
 
 impl Record<'_> {
     fn field(&mut self, of: &Type, value: Option<&[u8]>) {
         self.fields += 1;
-        self.out.put_u32(of.oid());
-        match value {
-            None => self.out.put_i32(-1),
-            Some(bytes) => {
-                self.out.put_i32(size(bytes.len()));
-                self.out.extend_from_slice(bytes);
-            }
-        }
+        let length = value.map_or(-1, |bytes| size(bytes.len()));
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&of.oid().to_be_bytes());
+        head[4..].copy_from_slice(&length.to_be_bytes());
+        self.out.extend_from_slice(&head);
+        self.out.extend_from_slice(value.unwrap_or_default());
     }
 
     /// The two fields of an id.

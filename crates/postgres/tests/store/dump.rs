@@ -12,7 +12,7 @@ use ff_core::row::{AttemptRow, EventRow, ExecutionRow, LeaseColumns, StepRow, ex
 use ff_core::step::StepRecord;
 use ff_core::time::Millis;
 use ff_core::{ExecutionId, State};
-use tokio_postgres::types::FromSqlOwned;
+use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
@@ -88,7 +88,7 @@ async fn rows<T>(db: &Client, sql: &str, read: impl Fn(&Row) -> T) -> Vec<T> {
     db.query(sql, &[]).await.unwrap().iter().map(read).collect()
 }
 
-fn get<T: FromSqlOwned>(r: &Row, column: &str) -> T {
+fn get<'r, T: FromSql<'r>>(r: &'r Row, column: &str) -> T {
     r.get(column)
 }
 
@@ -127,18 +127,18 @@ fn read_execution(r: &Row) -> ff_core::Execution {
     });
     let x = ExecutionRow {
         partition_key: partition(r),
-        execution_id: uuid(r, "execution_id"),
+        execution_id: get::<Uuid>(r, "execution_id").into_bytes(),
         version: get(r, "version"),
         namespace: get(r, "namespace"),
         lane_id: get(r, "lane_id"),
         kind: get(r, "kind"),
         creator: get(r, "creator"),
-        policy: get(r, "policy"),
+        policy: get::<Option<&str>>(r, "policy").map(Into::into),
         idempotency_key: get(r, "idempotency_key"),
         fingerprint: get(r, "fingerprint"),
         created_at_ms: get(r, "created_at_ms"),
         priority: int(r, "priority"),
-        tags: get(r, "tags"),
+        tags: get::<Option<&str>>(r, "tags").map(Into::into),
         deadline_at_ms: get(r, "deadline_at_ms"),
         epoch: get(r, "epoch"),
         attempts: int(r, "attempts"),

@@ -66,6 +66,14 @@ fn get<T: rusqlite::types::FromSql>(r: &Row<'_>, column: &str) -> T {
     r.get(column).unwrap()
 }
 
+fn text<'r>(r: &'r Row<'_>, column: &str) -> &'r str {
+    r.get_ref(column).unwrap().as_str().unwrap()
+}
+
+fn maybe_text<'r>(r: &'r Row<'_>, column: &str) -> Option<&'r str> {
+    r.get_ref(column).unwrap().as_str_or_null().unwrap()
+}
+
 fn seq(r: &Row<'_>) -> u64 {
     u64::try_from(get::<i64>(r, "seq")).unwrap()
 }
@@ -87,16 +95,16 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
         partition_key: get(r, "partition_key"),
         execution_id: get(r, "execution_id"),
         version: get(r, "version"),
-        namespace: get(r, "namespace"),
-        lane_id: get(r, "lane_id"),
-        kind: get(r, "kind"),
-        creator: get(r, "creator"),
-        policy: get(r, "policy"),
-        idempotency_key: get(r, "idempotency_key"),
-        fingerprint: get(r, "fingerprint"),
+        namespace: text(r, "namespace"),
+        lane_id: text(r, "lane_id"),
+        kind: text(r, "kind"),
+        creator: text(r, "creator"),
+        policy: maybe_text(r, "policy").map(Into::into),
+        idempotency_key: maybe_text(r, "idempotency_key"),
+        fingerprint: r.get_ref("fingerprint").unwrap().as_blob().unwrap(),
         created_at_ms: get(r, "created_at_ms"),
         priority: get(r, "priority"),
-        tags: get(r, "tags"),
+        tags: maybe_text(r, "tags").map(Into::into),
         deadline_at_ms: get(r, "deadline_at_ms"),
         epoch: get(r, "epoch"),
         attempts: get(r, "attempts"),
@@ -104,31 +112,31 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
         reclaims: get(r, "reclaims"),
         replays: get(r, "replays"),
         progress_percent: get(r, "progress_percent"),
-        progress_message: get(r, "progress_message"),
+        progress_message: maybe_text(r, "progress_message"),
         progress_at_ms: get(r, "progress_at_ms"),
         started_at_ms: get(r, "started_at_ms"),
         updated_at_ms: get(r, "updated_at_ms"),
-        phase: get(r, "phase"),
-        outcome: get(r, "outcome"),
-        next_attempt: get(r, "next_attempt"),
+        phase: text(r, "phase"),
+        outcome: maybe_text(r, "outcome"),
+        next_attempt: maybe_text(r, "next_attempt"),
         wait_until_ms: get(r, "wait_until_ms"),
-        wait_reason: get(r, "wait_reason"),
-        held_reason: get(r, "held_reason"),
+        wait_reason: maybe_text(r, "wait_reason"),
+        held_reason: maybe_text(r, "held_reason"),
         held_at_ms: get(r, "held_at_ms"),
-        lease_end: get(r, "lease_end"),
+        lease_end: maybe_text(r, "lease_end"),
         attempt_index: get(r, "attempt_index"),
-        attempt_kind: get(r, "attempt_kind"),
-        worker_id: get(r, "worker_id"),
-        worker_instance_id: get(r, "worker_instance_id"),
+        attempt_kind: maybe_text(r, "attempt_kind"),
+        worker_id: maybe_text(r, "worker_id"),
+        worker_instance_id: maybe_text(r, "worker_instance_id"),
         attempt_started_at_ms: get(r, "attempt_started_at_ms"),
         attempt_ran_ms: get(r, "attempt_ran_ms"),
         resumed: get(r, "resumed"),
         timeout_at_ms: get(r, "timeout_at_ms"),
-        failure_reason: get(r, "failure_reason"),
-        failure_category: get(r, "failure_category"),
+        failure_reason: maybe_text(r, "failure_reason"),
+        failure_category: maybe_text(r, "failure_category"),
         has_result: get(r, "has_result"),
-        cancelled_by: get(r, "cancelled_by"),
-        end_reason: get(r, "end_reason"),
+        cancelled_by: maybe_text(r, "cancelled_by"),
+        end_reason: maybe_text(r, "end_reason"),
         terminal_at_ms: get(r, "terminal_at_ms"),
         retain_until_ms: get(r, "retain_until_ms"),
     };
