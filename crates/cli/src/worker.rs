@@ -13,7 +13,7 @@ use ff_core::step::StepRecord;
 use ff_core::{Backend, ClaimAsk, ExecutionId, Fence, Millis, WorkFilter};
 use ff_engine::Engine;
 use ff_sdk::fabric::{Data, Fabric, Report, Work};
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 use flowfabric::{Client, Database, Error, Worker};
@@ -169,6 +169,14 @@ impl Fabric for Logged {
         self.inner().replay(id, reason).await
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        self.inner().hold(id, reason).await
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        self.inner().unhold(id).await
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         self.inner().set_priority(id, priority).await
     }
@@ -191,5 +199,9 @@ impl Fabric for Logged {
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         self.inner().lanes().await
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        self.inner().counts().await
     }
 }

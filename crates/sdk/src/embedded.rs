@@ -10,7 +10,7 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, Millis, Rejection};
 use ff_engine::Engine;
-use ff_wire::lane::{Lane, LanesAnswer};
+use ff_wire::lane::{CountsAnswer, Lane, LaneCount, LanesAnswer};
 use ff_wire::search::write_place;
 use ff_wire::snapshot::AttemptLine;
 use ff_wire::steer::TagsRequest;
@@ -88,6 +88,14 @@ impl Fabric for Engine {
         Ok(self.replay_execution(id, reason).await?)
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        Ok(self.hold_execution(id, reason).await?)
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        Ok(self.unhold_execution(id).await?)
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         self.change_priority(id, priority).await?;
         Ok(())
@@ -126,5 +134,10 @@ impl Fabric for Engine {
         let now = self.server_time_ms().await?;
         let depths = self.lane_depths().await?;
         Ok(LanesAnswer { lanes: depths.into_iter().map(|depth| Lane::new(depth, now)).collect() })
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        let counts = self.count_executions().await?;
+        Ok(CountsAnswer { counts: counts.into_iter().map(LaneCount::from).collect() })
     }
 }

@@ -15,7 +15,7 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
 use ff_sdk::fabric::{Data, Fabric, Report, Work};
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 use flowfabric::{Client, Error, Handle, Worker};
@@ -105,6 +105,14 @@ impl Fabric for Mortal {
         self.inner.replay(id, reason).await
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        self.inner.hold(id, reason).await
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        self.inner.unhold(id).await
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         self.inner.set_priority(id, priority).await
     }
@@ -127,6 +135,10 @@ impl Fabric for Mortal {
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         self.inner.lanes().await
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        self.inner.counts().await
     }
 }
 
