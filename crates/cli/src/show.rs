@@ -149,7 +149,6 @@ impl Page<'_> {
         if !tags.is_empty() {
             facts.push(("tags", tags));
         }
-        facts.push(("id", x.execution_id.to_string()));
         facts.extend(self.result.clone().map(|result| ("result", result)));
         facts
     }

@@ -14,7 +14,6 @@ async fn steps_and_sleeps_are_drawn_to_scale() {
           ran       started after 50 ms, ended after 2.36 s
           lane      orders, priority 0
           tags      shop.customer=c1
-          id        {fp:36}:01990000-0000-7000-8000-000000000001
           result    {"tracking":"FF17"}
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
@@ -70,7 +69,6 @@ async fn what_others_wrote_plays_no_tricks_on_the_terminal() {
           lane      orders, priority 0
           why       no route �[31mto host (network)
           tags      shop.customer=c3
-          id        {fp:102}:01990000-0000-7000-8000-000000000003
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
                        0                 5 ms              10 ms
@@ -99,7 +97,6 @@ async fn what_was_never_attempted_is_shown_as_well() {
           lane      mail, priority 0
           why       the customer left (by operator)
           tags      shop.customer=c4
-          id        {fp:129}:01990000-0000-7000-8000-000000000004
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
                        0          2 ms       4 ms       6 ms       8 ms
