@@ -97,7 +97,7 @@ impl CreateOne {
 
 /// What became of an execution, as the HTTP API says it.
 #[derive(Serialize)]
-struct Ended {
+struct Outcome {
     execution_id: ExecutionId,
     duplicate: bool,
     public_state: PublicState,
@@ -121,7 +121,7 @@ async fn ended(client: &Client, place: &Place, made: &Handle) -> anyhow::Result<
     };
     let payload = data.map(|data| Payload { encoding: data.encoding, bytes: data.bytes });
     let ResultAnswer { result, result_base64, encoding, .. } = payload.into();
-    output::json(&Ended {
+    output::json(&Outcome {
         execution_id: made.id(),
         duplicate: made.is_duplicate(),
         public_state,

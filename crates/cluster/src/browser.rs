@@ -1,8 +1,8 @@
 //! A browser without a window, for tests of pages.
 //!
-//! It is spoken to over its standard input and output, in the DevTools protocol: JSON with a zero
-//! byte after each message. There is no port that another process could find, and when its input
-//! closes it ends, so it never outlives whoever started it.
+//! It is spoken to over its standard input and output, in the protocol of its developer tools: JSON
+//! with a zero byte after each message. There is no port that another process could find, and when
+//! its input closes it ends, so it never outlives whoever started it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -28,8 +28,8 @@ impl Package {
         let installer = installer.ok_or(Error::Missing(self.missing))?;
         // Test processes start side by side: one installs, and those that waited find it done. The
         // installer itself serves as the lock, because it is there and nothing else locks it.
-        let lock = File::open(installer).and_then(|file| file.lock().map(|()| file));
-        let _lock = lock.map_err(Error::system(format!("lock {}", installer.display())))?;
+        let held = File::open(installer).and_then(|file| file.lock().map(|()| file));
+        let _held = held.map_err(Error::system(format!("lock {}", installer.display())))?;
         if let Some(found) = look()? {
             return Ok(found);
         }

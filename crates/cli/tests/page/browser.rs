@@ -1,4 +1,4 @@
-//! A browser with one tab, spoken to in the DevTools protocol.
+//! A browser with one tab, spoken to in the protocol of its developer tools.
 //!
 //! What the page did that nobody asked it for, such as exceptions and refused content, is kept as
 //! faults, and every request with its address.
@@ -76,7 +76,8 @@ impl Browser {
     /// Asks the browser for something and waits for its answer.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
-        let mut message = json!({"id": self.calls, "method": method, "params": params});
+        let mut message = json!({"id": self.calls, "method": method});
+        message["params"] = params;
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }

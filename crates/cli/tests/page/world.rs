@@ -58,7 +58,7 @@ impl World {
         let watched = create("watched").await.unwrap();
         let left = fabric.create("welcome", "Ada").lane("mail").await.unwrap();
         left.cancel("the customer left").await.unwrap();
-        fabric.create("reminder", ()).lane("mail").delay(Duration::from_secs(3_600)).await.unwrap();
+        fabric.create("reminder", ()).lane("mail").delay(Duration::from_hours(1)).await.unwrap();
         let all = (0..WAITING).map(|number| fabric.create("import", number).lane("bulk"));
         for one in fabric.create_many(all).await.unwrap() {
             one.unwrap();

@@ -69,6 +69,6 @@ impl At {
         });
         let behind = Some((fabric, serving));
         let fabric = FlowFabric::connect(&url, None).unwrap();
-        Place { fabric, url, behind: behind, _directory: directory }
+        Place { fabric, url, behind, _directory: directory }
     }
 }
