@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use ff_core::ExecutionId;
+use ff_core::state::PublicState;
+use ff_wire::ResultAnswer;
 use ff_wire::payload::{Json, Payload};
 use flowfabric::{Client, Handle};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -54,11 +58,20 @@ impl CreateOne {
         let client = place.client().await?;
         let (wait, form) = (self.wait, self.output.output);
         let made = self.create(&client, input).await?;
-        if wait {
-            eprintln!("{} {}", what_was_done(&made), made.id().uuid());
-            return result::print(&client, place, made.id(), true).await;
+        if !wait {
+            return tell(&made, form, place);
         }
-        tell(&made, form, place)
+        match form {
+            Some(Format::Json) => ended(&client, place, &made).await,
+            Some(Format::Ids) => {
+                tell(&made, form, place)?;
+                result::succeeded(&client, place, made.id(), true).await
+            }
+            Some(Format::Table) | None => {
+                eprintln!("{} {}", what_was_done(&made), made.id());
+                result::print(&client, place, made.id(), true).await
+            }
+        }
     }
 
     async fn create(self, client: &Client, input: Option<Json>) -> anyhow::Result<Handle> {
@@ -82,12 +95,49 @@ impl CreateOne {
     }
 }
 
+/// What became of an execution, as the HTTP API says it.
+#[derive(Serialize)]
+struct Outcome {
+    execution_id: ExecutionId,
+    duplicate: bool,
+    public_state: PublicState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_because: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
+}
+
+/// Prints what became of an execution; one that did not succeed is a failure all the same.
+async fn ended(client: &Client, place: &Place, made: &Handle) -> anyhow::Result<()> {
+    let public_state = made.ended().await?;
+    let data = if public_state == PublicState::Completed {
+        client.fabric().result(made.id()).await?
+    } else {
+        None
+    };
+    let payload = data.map(|data| Payload { encoding: data.encoding, bytes: data.bytes });
+    let ResultAnswer { result, result_base64, encoding, .. } = payload.into();
+    output::json(&Outcome {
+        execution_id: made.id(),
+        duplicate: made.is_duplicate(),
+        public_state,
+        ended_because: made.describe().await?.ended_because,
+        result,
+        result_base64,
+        encoding,
+    })?;
+    result::succeeded(client, place, made.id(), false).await
+}
+
 fn what_was_done(made: &Handle) -> &'static str {
     if made.is_duplicate() { "existed already:" } else { "created" }
 }
 
 fn tell(made: &Handle, form: Option<Format>, place: &Place) -> anyhow::Result<()> {
-    let uuid = made.id().uuid();
     let mut out = std::io::stdout();
     match form {
         Some(Format::Json) => {
@@ -95,14 +145,14 @@ fn tell(made: &Handle, form: Option<Format>, place: &Place) -> anyhow::Result<()
         }
         Some(Format::Table) => said(made, place, &mut out),
         None if output::is_terminal() => said(made, place, &mut out),
-        Some(Format::Ids) | None => Ok(writeln!(out, "{uuid}")?),
+        Some(Format::Ids) | None => Ok(writeln!(out, "{}", made.id())?),
     }
 }
 
 fn said(made: &Handle, place: &Place, out: &mut impl Write) -> anyhow::Result<()> {
-    let uuid = made.id().uuid();
-    writeln!(out, "{} {uuid}", what_was_done(made))?;
-    Ok(writeln!(out, "{}", output::dim(&place.ff(&format!("show {uuid}"))))?)
+    let id = made.id();
+    writeln!(out, "{} {id}", what_was_done(made))?;
+    Ok(writeln!(out, "{}", output::dim(&place.ff(&format!("show {id}"))))?)
 }
 
 /// Reads `key=value`.

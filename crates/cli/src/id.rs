@@ -26,7 +26,7 @@ pub async fn find(client: &Client, place: &Place, text: &str) -> anyhow::Result<
     let part = text.to_ascii_lowercase();
     if part.len() < PART_MIN || !part.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
         let said = format!("{text:?} is not the id of an execution");
-        let next = format!("give a UUID, or its first or last {PART_MIN} or more digits");
+        let next = format!("give its id, its UUID, or the first or last {PART_MIN} or more digits");
         return Err(Failure::new(Exit::Usage, said).next(next).into());
     }
     let search = SearchParams { limit: Some(RECENT), ..SearchParams::default() };

@@ -62,7 +62,7 @@ impl List {
             }
             Some(Format::Ids) => {
                 for x in &page.executions {
-                    writeln!(out, "{}", x.execution_id.uuid())?;
+                    writeln!(out, "{}", x.execution_id)?;
                 }
             }
             Some(Format::Table) => table(&page, client.fabric().now().await?, &mut out)?,
@@ -113,7 +113,7 @@ fn table(page: &ExecutionPage, now: Millis, out: &mut impl Write) -> anyhow::Res
 fn lines(page: &ExecutionPage, now: Millis, out: &mut impl Write) -> anyhow::Result<()> {
     for x in &page.executions {
         let fields = [
-            x.execution_id.uuid().to_string(),
+            x.execution_id.to_string(),
             x.public_state.to_string(),
             clean(&x.execution_kind),
             clean(&x.lane_id),

@@ -80,7 +80,15 @@ enum Command {
     Cancel(steer::Cancel),
     /// Have an execution that has ended run again
     Replay(steer::Replay),
-    /// Say how much waits in each lane
+    /// Keep a waiting execution from being claimed
+    Hold(steer::Hold),
+    /// Let a held execution be claimed again
+    Unhold(steer::Unhold),
+    /// Change how urgent a waiting execution is
+    Priority(steer::Priority),
+    /// Set and remove tags of an execution
+    Tag(steer::Tag),
+    /// Say how much waits in each lane, and how many executions are in which state
     Lanes(lanes::Lanes),
     /// Say which settings apply, and where they come from
     Config(config::ShowConfig),
@@ -124,6 +132,10 @@ async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
         Command::Result(result) => result.run(place).await,
         Command::Cancel(cancel) => cancel.run(place).await,
         Command::Replay(replay) => replay.run(place).await,
+        Command::Hold(hold) => hold.run(place).await,
+        Command::Unhold(unhold) => unhold.run(place).await,
+        Command::Priority(priority) => priority.run(place).await,
+        Command::Tag(tag) => tag.run(place).await,
         Command::Lanes(lanes) => lanes.run(place).await,
         Command::Config(config) => config.run(place),
         Command::Migrate(migrate) => migrate.run(place).await,

@@ -32,19 +32,18 @@ impl ReadResult {
     }
 }
 
-/// Prints the result of an execution, perhaps once it has ended. One that did not succeed has none.
-pub async fn print(
+/// That an execution succeeded, perhaps once it has ended; otherwise why it has no result.
+pub async fn succeeded(
     client: &Client,
     place: &Place,
     id: ExecutionId,
     wait: bool,
 ) -> anyhow::Result<()> {
     let handle = client.execution(id);
-    let uuid = id.uuid();
     let state = if wait { handle.ended().await? } else { handle.wait(Duration::ZERO).await? };
     if !state.is_terminal() {
-        let said = format!("{uuid} is {state}: it has no result yet");
-        let next = place.ff(&format!("result {uuid} --wait"));
+        let said = format!("{id} is {state}: it has no result yet");
+        let next = place.ff(&format!("result {id} --wait"));
         return Err(Failure::new(Exit::Refused, said)
             .code(Code::ExecutionNotTerminal.as_str())
             .next(next)
@@ -53,12 +52,23 @@ pub async fn print(
     if state != PublicState::Completed {
         let why = handle.describe().await?.ended_because;
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        let failure = Failure::new(Exit::Unsuccessful, format!("{uuid} is {state}{why}"));
+        let failure = Failure::new(Exit::Unsuccessful, format!("{id} is {state}{why}"));
         return Err(failure
             .code(HttpCode::ExecutionNotSuccessful.as_str())
-            .next(place.ff(&format!("show {uuid}")))
+            .next(place.ff(&format!("show {id}")))
             .into());
     }
+    Ok(())
+}
+
+/// Prints the result of an execution, perhaps once it has ended. One that did not succeed has none.
+pub async fn print(
+    client: &Client,
+    place: &Place,
+    id: ExecutionId,
+    wait: bool,
+) -> anyhow::Result<()> {
+    succeeded(client, place, id, wait).await?;
     let data = client.fabric().result(id).await?;
     let mut out = std::io::stdout().lock();
     match data {

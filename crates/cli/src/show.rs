@@ -46,7 +46,7 @@ impl Show {
         let history = client.execution(id).history().await?;
         match self.output.output {
             Some(Format::Json) => output::json(&history),
-            Some(Format::Ids) => Ok(writeln!(io::stdout(), "{}", id.uuid())?),
+            Some(Format::Ids) => Ok(writeln!(io::stdout(), "{id}")?),
             Some(Format::Table) | None => {
                 let result = result(&client, &history.snapshot).await?;
                 let now = client.fabric().now().await?;
@@ -105,9 +105,8 @@ impl Page<'_> {
 
     fn head(&self, out: &mut impl Write) -> io::Result<()> {
         let x = &self.history.snapshot;
-        let uuid = x.execution_id.uuid();
-        let kind = clean(&x.execution_kind);
-        writeln!(out, "{}  {}  {uuid}\n", painted(x.public_state), style(kind).bold())?;
+        let (id, kind) = (x.execution_id, clean(&x.execution_kind));
+        writeln!(out, "{}  {}  {id}\n", painted(x.public_state), style(kind).bold())?;
         for (name, text) in self.facts() {
             let text =
                 console::truncate_str(&text, self.width.saturating_sub(12), "…").into_owned();
@@ -150,7 +149,6 @@ impl Page<'_> {
         if !tags.is_empty() {
             facts.push(("tags", tags));
         }
-        facts.push(("id", x.execution_id.to_string()));
         facts.extend(self.result.clone().map(|result| ("result", result)));
         facts
     }

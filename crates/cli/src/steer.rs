@@ -1,17 +1,41 @@
-//! `ff cancel` and `ff replay`: what an operator does to one execution.
+//! What an operator does to one execution: `ff cancel`, `replay`, `hold`, `unhold`, `priority` and
+//! `tag`. Each may be said twice.
 
+use std::fmt::Display;
 use std::io::Write;
 
 use clap::Args;
+use ff_wire::steer::TagsRequest;
+use flowfabric::Handle;
 
+use crate::create::tag;
 use crate::id;
 use crate::place::Place;
+
+/// The execution that is meant.
+#[derive(Args)]
+struct Which {
+    /// The execution: its id, or enough of the beginning or end of it
+    id: String,
+}
+
+impl Which {
+    async fn handle(&self, place: &Place) -> anyhow::Result<Handle> {
+        let client = place.client().await?;
+        let id = id::find(&client, place, &self.id).await?;
+        Ok(client.execution(id))
+    }
+}
+
+fn say(what: impl Display) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{what}")?)
+}
 
 /// Cancel an execution.
 #[derive(Args)]
 pub struct Cancel {
-    /// The execution: its id, or enough of the beginning or end of it
-    id: String,
+    #[command(flatten)]
+    which: Which,
     /// Why, for whoever reads its history
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
@@ -20,18 +44,17 @@ pub struct Cancel {
 impl Cancel {
     /// Cancels it.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let client = place.client().await?;
-        let id = id::find(&client, place, &self.id).await?;
-        client.execution(id).cancel(self.reason).await?;
-        Ok(writeln!(std::io::stdout(), "cancelled {}", id.uuid())?)
+        let execution = self.which.handle(place).await?;
+        execution.cancel(self.reason).await?;
+        say(format_args!("cancelled {}", execution.id()))
     }
 }
 
 /// Have an execution run again.
 #[derive(Args)]
 pub struct Replay {
-    /// The execution: its id, or enough of the beginning or end of it
-    id: String,
+    #[command(flatten)]
+    which: Which,
     /// Why, for whoever reads its history
     #[arg(long, default_value = "replayed on the command line")]
     reason: String,
@@ -40,9 +63,88 @@ pub struct Replay {
 impl Replay {
     /// Has it run again.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let client = place.client().await?;
-        let id = id::find(&client, place, &self.id).await?;
-        client.execution(id).replay(self.reason).await?;
-        Ok(writeln!(std::io::stdout(), "replayed {}", id.uuid())?)
+        let execution = self.which.handle(place).await?;
+        execution.replay(self.reason).await?;
+        say(format_args!("replayed {}", execution.id()))
+    }
+}
+
+/// Keep an execution from being claimed.
+#[derive(Args)]
+pub struct Hold {
+    #[command(flatten)]
+    which: Which,
+    /// Why, for whoever wonders what it waits for
+    #[arg(long, default_value = "held on the command line")]
+    reason: String,
+}
+
+impl Hold {
+    /// Holds it.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let execution = self.which.handle(place).await?;
+        execution.hold(self.reason).await?;
+        say(format_args!("held {}", execution.id()))
+    }
+}
+
+/// Let a held execution be claimed again.
+#[derive(Args)]
+pub struct Unhold {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Unhold {
+    /// Lets go of it.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let execution = self.which.handle(place).await?;
+        execution.unhold().await?;
+        say(format_args!("unheld {}", execution.id()))
+    }
+}
+
+/// Change how urgent an execution is.
+#[derive(Args)]
+pub struct Priority {
+    #[command(flatten)]
+    which: Which,
+    /// 0 to 9000, higher first
+    #[arg(value_name = "N", allow_negative_numbers = true)]
+    priority: i32,
+}
+
+impl Priority {
+    /// Changes it.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let execution = self.which.handle(place).await?;
+        execution.set_priority(self.priority).await?;
+        say(format_args!("priority {} for {}", self.priority, execution.id()))
+    }
+}
+
+/// Set and remove tags.
+#[derive(Args)]
+pub struct Tag {
+    #[command(flatten)]
+    which: Which,
+    /// Tags to set, with keys of the form owner.name
+    #[arg(value_parser = tag, value_name = "KEY=VALUE", required_unless_present = "remove")]
+    set: Vec<(String, String)>,
+    /// A tag to remove; may be given several times
+    #[arg(long, value_name = "KEY")]
+    remove: Vec<String>,
+}
+
+impl Tag {
+    /// Changes them, all at once.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let execution = self.which.handle(place).await?;
+        let edit = TagsRequest {
+            set: self.set.into_iter().collect(),
+            remove: self.remove.into_iter().collect(),
+        };
+        execution.set_tags(edit).await?;
+        say(format_args!("tagged {}", execution.id()))
     }
 }

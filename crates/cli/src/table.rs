@@ -12,6 +12,7 @@ const CELL_WIDTH_MAX: usize = 28;
 const GAP: &str = "  ";
 
 /// A column.
+#[derive(Clone, Copy)]
 pub struct Column {
     name: &'static str,
     alignment: Alignment,
@@ -29,14 +30,14 @@ pub const fn right(name: &'static str) -> Column {
 
 /// Rows under a head.
 pub struct Table {
-    columns: &'static [Column],
+    columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// No rows yet.
-    pub fn new(columns: &'static [Column]) -> Self {
-        Self { columns, rows: Vec::new() }
+    pub fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// One more row, with a cell for each column.

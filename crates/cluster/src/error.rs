@@ -1,4 +1,4 @@
-//! What can go wrong with a cluster. Every kind tells what to do or shows what the server said.
+//! What can go wrong. Every kind tells what to do or shows what the program said.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::{fmt, fs, io};
 
 const TAIL_LINES_MAX: usize = 30;
 
-/// Why there is no server.
+/// Why there is no server, or no browser.
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// The programs of the server are nowhere, and could not be installed.
-    Missing,
+    /// A program is nowhere, and could not be installed; what to install.
+    Missing(&'static str),
     /// The operating system refused something.
     System {
         /// What we were about to do.
@@ -47,10 +47,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => out.write_str(
-                "no PostgreSQL server found: install the PostgreSQL server, e.g. `apt-get install \
-                 postgresql`, or put initdb and postgres in PATH",
-            ),
+            Self::Missing(what) => out.write_str(what),
             Self::System { doing, source } => write!(out, "could not {doing}: {source}"),
             Self::Program { what, log } if log.is_empty() => out.write_str(what),
             Self::Program { what, log } => write!(out, "{what}; its log ends with:\n{log}"),
@@ -62,7 +59,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::System { source, .. } => Some(source.as_ref()),
-            Self::Missing | Self::Program { .. } => None,
+            Self::Missing(_) | Self::Program { .. } => None,
         }
     }
 }

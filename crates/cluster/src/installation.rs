@@ -4,14 +4,21 @@
 //! a wrapper for somebody else, or lie in a home directory that the account cannot enter.
 
 use std::cmp::Reverse;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::env;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, iter};
 
 use crate::Error;
 use crate::account::{self, Account};
+use crate::package::{self, Package, program_in};
+
+const PACKAGE: Package = Package {
+    name: "postgresql",
+    missing: "no PostgreSQL server found: install the PostgreSQL server, e.g. `apt-get install \
+              postgresql`, or put initdb and postgres in PATH",
+};
 
 /// The programs of one version, and who runs them.
 #[derive(Debug, Clone)]
@@ -25,7 +32,7 @@ impl Installation {
     /// The installation of this machine; installs one where we may.
     pub fn locate() -> Result<Self, Error> {
         let path = env::var_os("PATH").unwrap_or_default();
-        let installer = if account::is_root()? { program_in(&path, "apt-get") } else { None };
+        let installer = package::installer(&path)?;
         Places { path, versions: "/usr/lib/postgresql".into(), installer }.locate()
     }
 
@@ -55,19 +62,7 @@ struct Places {
 
 impl Places {
     fn locate(&self) -> Result<Installation, Error> {
-        if let Some(found) = self.look()? {
-            return Ok(found);
-        }
-        let installer = self.installer.as_ref().ok_or(Error::Missing)?;
-        // Test processes start side by side: one installs, and those that waited find it done. The
-        // installer itself serves as the lock, because it is there and nothing else locks it.
-        let lock = File::open(installer).and_then(|file| file.lock().map(|()| file));
-        let _lock = lock.map_err(Error::system(format!("lock {}", installer.display())))?;
-        if let Some(found) = self.look()? {
-            return Ok(found);
-        }
-        install(installer)?;
-        self.look()?.ok_or(Error::Missing)
+        PACKAGE.find_or_install(self.installer.as_deref(), || self.look())
     }
 
     fn look(&self) -> Result<Option<Installation>, Error> {
@@ -79,10 +74,6 @@ impl Places {
         let mut directories = linked.into_iter().chain(newest_first(&self.versions));
         Ok(directories.find_map(|directory| Installation::probe(&directory, account)))
     }
-}
-
-fn program_in(path: &OsStr, name: &str) -> Option<PathBuf> {
-    env::split_paths(path).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
 /// The `bin` directories under `versions`, which holds one directory per version.
@@ -97,30 +88,6 @@ fn newest_first(versions: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort_by_key(|(version, _)| Reverse(version.clone()));
     found.into_iter().map(|(_, directory)| directory).collect()
-}
-
-fn install(installer: &Path) -> Result<(), Error> {
-    let steps: [&[&str]; 2] =
-        [&["update", "-qq"], &["install", "-qq", "-y", "--no-install-recommends", "postgresql"]];
-    for args in steps {
-        let words = iter::once("apt-get").chain(args.iter().copied()).collect::<Vec<_>>();
-        let line = words.join(" ");
-        eprintln!("$ {line}");
-        let status = Command::new(installer)
-            .args(args)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .map_err(Error::system(format!("run {line}")))?;
-        if !status.success() {
-            return Err(Error::Program {
-                what: format!("{line} failed, {status}"),
-                log: String::new(),
-            });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,21 @@
-//! A throw-away PostgreSQL server for tests and benchmarks.
+//! A throw-away PostgreSQL server for tests and benchmarks, and a browser for tests of pages.
 //!
 //! A [`Cluster`] has its own directory, its own port of 127.0.0.1 and the settings it was given, so
 //! a test never meets a database that happens to run on the machine. It accepts every local
 //! connection without a password. Whatever happens to the process that started it, `kill -9`
 //! included, the server stops and its directory goes: a watchdog outside the process sees to that.
 //!
+//! [`browser()`] starts Chromium, which goes with its owner as well.
+//!
 //! It needs a Unix with `sh`, and `/proc` for [`Cluster::kill`]. There are no dependencies, because
 //! `cargo xtask` is built before anything else can happen.
 
 mod account;
+mod browser;
 mod cluster;
 mod error;
 mod installation;
+mod package;
 mod process;
 mod scratch;
 mod watchdog;
@@ -19,6 +23,7 @@ mod watchdog;
 use std::env;
 use std::sync::OnceLock;
 
+pub use browser::browser;
 pub use cluster::Cluster;
 pub use error::Error;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ff_core::decide::create::Created;
 use ff_core::state::PublicState;
 use ff_core::{Code, ExecutionId, Rejection};
-use ff_wire::lane::Lane;
+use ff_wire::lane::{Lane, LaneCount};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
 use serde::Serialize;
@@ -71,6 +71,11 @@ impl Client {
     /// How much is claimable in each lane.
     pub async fn lanes(&self) -> Result<Vec<Lane>, Error> {
         Ok(self.fabric.lanes().await?.lanes)
+    }
+
+    /// How many executions are in each lane and state. Looks at every one of them.
+    pub async fn counts(&self) -> Result<Vec<LaneCount>, Error> {
+        Ok(self.fabric.counts().await?.counts)
     }
 
     /// A worker on a lane.
@@ -155,6 +160,16 @@ impl Handle {
         self.fabric.history(self.id).await
     }
 
+    /// Keeps it from being claimed while it waits.
+    pub async fn hold(&self, reason: impl Into<String>) -> Result<(), Error> {
+        self.fabric.hold(self.id, reason.into()).await
+    }
+
+    /// Lets it be claimed again after a hold.
+    pub async fn unhold(&self) -> Result<(), Error> {
+        self.fabric.unhold(self.id).await
+    }
+
     /// Changes how urgent it is while it waits.
     pub async fn set_priority(&self, priority: i32) -> Result<(), Error> {
         self.fabric.set_priority(self.id, priority).await
@@ -174,6 +189,11 @@ impl Handle {
     pub async fn remove_tag(&self, key: impl Into<String>) -> Result<(), Error> {
         let remove = [key.into()].into();
         self.fabric.set_tags(self.id, TagsRequest { remove, ..TagsRequest::default() }).await
+    }
+
+    /// Sets and removes tags in one change.
+    pub async fn set_tags(&self, edit: TagsRequest) -> Result<(), Error> {
+        self.fabric.set_tags(self.id, edit).await
     }
 
     /// Has it run again after it has ended.

@@ -10,7 +10,7 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, Millis, Rejection};
 use ff_engine::Engine;
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
@@ -82,6 +82,14 @@ impl Fabric for Engine {
         Ok(self.replay_execution(id, reason).await?)
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        Ok(self.hold_execution(id, reason).await?)
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        Ok(self.unhold_execution(id).await?)
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         self.change_priority(id, priority).await?;
         Ok(())
@@ -111,5 +119,10 @@ impl Fabric for Engine {
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         let now = self.server_time_ms().await?;
         Ok(LanesAnswer::new(self.lane_depths().await?, now))
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        let counts = self.count_executions().await?;
+        Ok(CountsAnswer { counts: counts.into_iter().map(LaneCount::from).collect() })
     }
 }

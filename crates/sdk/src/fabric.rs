@@ -14,7 +14,7 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, Millis};
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
@@ -107,6 +107,12 @@ pub trait Fabric: Send + Sync + 'static {
     /// Has a finished execution run again.
     async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
 
+    /// Keeps a waiting execution from being claimed.
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+
+    /// Lets a held execution be claimed again.
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error>;
+
     /// Changes how urgent a waiting execution is.
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error>;
 
@@ -124,4 +130,7 @@ pub trait Fabric: Send + Sync + 'static {
 
     /// How much is claimable in each lane.
     async fn lanes(&self) -> Result<LanesAnswer, Error>;
+
+    /// How many executions are in each lane and state.
+    async fn counts(&self) -> Result<CountsAnswer, Error>;
 }

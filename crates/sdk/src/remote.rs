@@ -15,9 +15,11 @@ use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId};
 use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
 use ff_wire::create::CreateOutcome;
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::lease::{HeldLease, Renewal};
-use ff_wire::steer::{CancelRequest, PriorityRequest, ReplayRequest, TagsRequest};
+use ff_wire::steer::{
+    CancelRequest, HoldRequest, PriorityRequest, ReplayRequest, TagsRequest, UnholdRequest,
+};
 use ff_wire::step::StepPage;
 use ff_wire::{
     BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ExecutionPage,
@@ -250,6 +252,16 @@ impl Fabric for Remote {
         self.caller.post::<Anything>(&format!("v1/executions/{id}/replay"), &body).await.map(drop)
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        let body = HoldRequest { reason };
+        self.caller.post::<Anything>(&format!("v1/executions/{id}/hold"), &body).await.map(drop)
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        let body = UnholdRequest {};
+        self.caller.post::<Anything>(&format!("v1/executions/{id}/unhold"), &body).await.map(drop)
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         let path = format!("v1/executions/{id}/priority");
         let body = PriorityRequest { priority };
@@ -276,6 +288,10 @@ impl Fabric for Remote {
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         self.caller.get("v1/lanes").await
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        self.caller.get("v1/counts").await
     }
 }
 

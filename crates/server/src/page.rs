@@ -18,12 +18,14 @@ const POLICY: &str =
 pub const HTML: &str = "text/html; charset=utf-8";
 pub const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const ICON: &str = "image/svg+xml";
 
 /// The live page and what it is made of.
-static FILES: LazyLock<[(&str, Fixed); 3]> = LazyLock::new(|| {
+static FILES: LazyLock<[(&str, Fixed); 4]> = LazyLock::new(|| {
     [
         ("index.html", Fixed::new(HTML, include_str!("../page/index.html"))),
         ("app.js", Fixed::new(SCRIPT, include_str!("../page/app.js"))),
+        ("icon.svg", Fixed::new(ICON, include_str!("../page/icon.svg"))),
         ("style.css", Fixed::new(CSS, include_str!("../page/style.css"))),
     ]
 });
@@ -83,6 +85,7 @@ pub async fn index(headers: HeaderMap) -> Result<Response, Refused> {
     responses(
         (status = 200, description = "The file.", content(
             (String = "text/html"), (String = "text/javascript"), (String = "text/css"),
+            (String = "image/svg+xml"),
         )),
         (status = 404, description = "`route_not_found`: there is no such file.",
          body = ff_wire::Problem, content_type = "application/problem+json"),

@@ -4,7 +4,7 @@ use ff_core::fold::Blob;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::payload::{Json, fields_of, present};
+use crate::payload::{Json, Payload, fields_of, present};
 
 /// What an execution was created with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -59,7 +59,13 @@ pub enum Succeeded {
 
 impl From<Option<Blob>> for ResultAnswer {
     fn from(blob: Option<Blob>) -> Self {
-        let (result, result_base64, encoding) = fields_of(blob);
+        blob.map(Payload::from).into()
+    }
+}
+
+impl From<Option<Payload>> for ResultAnswer {
+    fn from(payload: Option<Payload>) -> Self {
+        let (result, result_base64, encoding) = payload.map(Payload::write).unwrap_or_default();
         Self { status: Succeeded::Completed, result, result_base64, encoding }
     }
 }

@@ -8,13 +8,12 @@ use crate::stage::{Stage, ff, finish, uuid};
 async fn steps_and_sleeps_are_drawn_to_scale() {
     let stage = Stage::new().await;
     stage.ff(&["show", &uuid(1).to_string()]).is(&expect![[r#"
-        completed  order  01990000-0000-7000-8000-000000000001
+        completed  order  {fp:36}:01990000-0000-7000-8000-000000000001
 
           created   <moment> (1h ago)
           ran       started after 50 ms, ended after 2.36 s
           lane      orders, priority 0
           tags      shop.customer=c1
-          id        {fp:36}:01990000-0000-7000-8000-000000000001
           result    {"tracking":"FF17"}
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
@@ -63,14 +62,13 @@ async fn what_others_wrote_plays_no_tricks_on_the_terminal() {
     let said = stage.ff(&["show", &uuid(3).to_string()]);
     assert!(!said.out.contains('\u{1b}'), "{:?}", said.out);
     said.is(&expect![[r#"
-        failed  broken  01990000-0000-7000-8000-000000000003
+        failed  broken  {fp:102}:01990000-0000-7000-8000-000000000003
 
           created   <moment> (1h ago)
           ran       started after 10 ms, ended after 15 ms
           lane      orders, priority 0
           why       no route �[31mto host (network)
           tags      shop.customer=c3
-          id        {fp:102}:01990000-0000-7000-8000-000000000003
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
                        0                 5 ms              10 ms
@@ -92,14 +90,13 @@ async fn what_others_wrote_plays_no_tricks_on_the_terminal() {
 async fn what_was_never_attempted_is_shown_as_well() {
     let stage = Stage::new().await;
     stage.ff(&["show", &uuid(4).to_string()]).is(&expect![[r#"
-        cancelled  greet  01990000-0000-7000-8000-000000000004
+        cancelled  greet  {fp:129}:01990000-0000-7000-8000-000000000004
 
           created   <moment> (1h ago)
           ended     after 10 ms
           lane      mail, priority 0
           why       the customer left (by operator)
           tags      shop.customer=c4
-          id        {fp:129}:01990000-0000-7000-8000-000000000004
 
         TIMELINE ───────────────────────────────────────────────────────────────────────
                        0          2 ms       4 ms       6 ms       8 ms
@@ -129,7 +126,7 @@ async fn colours_are_for_those_who_want_them() {
 async fn an_execution_is_found_by_the_end_of_its_id() {
     let stage = Stage::new().await;
     stage.ff(&["show", "-o", "ids", "00000003"]).is(&expect![[r#"
-        01990000-0000-7000-8000-000000000003
+        {fp:102}:01990000-0000-7000-8000-000000000003
     "#]]);
     stage.ff(&["show", "01990000"]).is(&expect![[r#"
         error: 5 executions have an id with "01990000"
@@ -143,7 +140,7 @@ async fn an_execution_is_found_by_the_end_of_its_id() {
     "#]]);
     stage.ff(&["show", "what?"]).is(&expect![[r#"
         error: "what?" is not the id of an execution
-          next: give a UUID, or its first or last 4 or more digits
+          next: give its id, its UUID, or the first or last 4 or more digits
         exit 2
     "#]]);
 }

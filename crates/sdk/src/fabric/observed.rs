@@ -9,7 +9,7 @@ use ff_core::decide::renew::Renew;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, Millis};
-use ff_wire::lane::LanesAnswer;
+use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
@@ -103,6 +103,14 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.replay(id, reason).await
     }
 
+    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
+        self.inner.hold(id, reason).await
+    }
+
+    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
+        self.inner.unhold(id).await
+    }
+
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
         self.inner.set_priority(id, priority).await
     }
@@ -125,5 +133,9 @@ impl<O: Observer> Fabric for Observed<O> {
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
         self.inner.lanes().await
+    }
+
+    async fn counts(&self) -> Result<CountsAnswer, Error> {
+        self.inner.counts().await
     }
 }

@@ -101,3 +101,17 @@ async fn a_replay_runs_again() {
     assert_eq!(made.result::<u32>().await.unwrap(), 6);
     running.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_waits_until_it_is_let_go() {
+    let (_, client) = open();
+    let running = worker(&client).handle("price", price).start().unwrap();
+    let made = client.create("price", order(2)).delay(HOUR).await.unwrap();
+    made.hold("not yet").await.unwrap();
+    assert_eq!(made.wait(HOUR * 2).await.unwrap(), PublicState::Waiting);
+    let counted: Vec<_> = client.counts().await.unwrap().into_iter().map(|c| c.count).collect();
+    assert_eq!(counted, [1]);
+    made.unhold().await.unwrap();
+    assert_eq!(made.result::<u32>().await.unwrap(), 6);
+    running.stop().await.unwrap();
+}

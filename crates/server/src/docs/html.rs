@@ -36,7 +36,8 @@ pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title><link rel=\"stylesheet\" href=\"/docs/docs.css\"></head>\
+         <title>{}</title><link rel=\"icon\" href=\"/page/icon.svg\">\
+         <link rel=\"stylesheet\" href=\"/docs/docs.css\"></head>\
          <body>{body}</body></html>\n",
         escape(title)
     )
