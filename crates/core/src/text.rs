@@ -1,7 +1,8 @@
 //! Texts that users choose: names with a bound on their length and alphabet.
 //!
-//! A value of one of these types is valid, and cheap to clone. Constructors answer a [`Rejection`] that names the
-//! field and shows the value, so that bad input never travels further than the boundary.
+//! A value of one of these types is valid, and cheap to clone. Constructors answer a [`Rejection`]
+//! that names the field and shows the value, so that bad input never travels further than the
+//! boundary.
 
 use std::fmt;
 use std::sync::Arc;
