@@ -357,5 +357,10 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
 /// What of an execution must not change when `command` is sent again.
 fn settled(command: &Command, x: Option<Execution>) -> Option<Execution> {
     let counts_again = matches!(command, Command::ReportProgress(_));
-    x.map(|x| if counts_again { Execution { version: 0, ..x } } else { x })
+    x.map(|mut x| {
+        if counts_again {
+            x.version = 0;
+        }
+        x
+    })
 }

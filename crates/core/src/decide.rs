@@ -252,7 +252,10 @@ impl Execution {
 
     /// A copy with its version and time of change moved on.
     fn changed(&self, at: Millis) -> Self {
-        Self { version: self.version + 1, updated_at: at, ..self.clone() }
+        let mut next = self.clone();
+        next.version += 1;
+        next.updated_at = at;
+        next
     }
 }
 

@@ -8,6 +8,7 @@
 //! * An ended attempt is history the moment the execution goes on without it.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -84,9 +85,33 @@ pub struct Counts {
     pub replays: u32,
 }
 
-/// A unit of work.
+/// A unit of work. Clones share what they hold until one of them is changed: a batch keeps each
+/// execution as it was, as it will be, and as it is remembered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Execution {
+pub struct Execution(Arc<Facts>);
+
+impl From<Facts> for Execution {
+    fn from(facts: Facts) -> Self {
+        Self(Arc::new(facts))
+    }
+}
+
+impl Deref for Execution {
+    type Target = Facts;
+    fn deref(&self) -> &Facts {
+        &self.0
+    }
+}
+
+impl DerefMut for Execution {
+    fn deref_mut(&mut self) -> &mut Facts {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+/// What an execution is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
     /// Its id.
     pub id: ExecutionId,
     /// Counts changes.

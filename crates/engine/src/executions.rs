@@ -156,7 +156,7 @@ impl Engine {
     pub async fn read_execution_context(&self, id: ExecutionId) -> Result<Context, Error> {
         let x = self.existing(id).await?;
         let input = self.backend.blobs(&[BlobRef::Input(id)]).await?.pop();
-        Ok(Context { input, execution_kind: x.spec.kind.clone(), tags: x.tags })
+        Ok(Context { input, execution_kind: x.spec.kind.clone(), tags: x.tags.clone() })
     }
 
     /// The index of the attempt under way, or of the last one.

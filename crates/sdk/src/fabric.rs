@@ -50,7 +50,7 @@ pub struct Work {
 impl From<Claimed> for Work {
     fn from(claimed: Claimed) -> Self {
         let leased = claimed.leased;
-        let x = *leased.execution;
+        let x = leased.execution;
         let failure = match &x.state {
             ff_core::State::Active(active) => active.attempt.after.clone(),
             ff_core::State::Runnable(_) | ff_core::State::Terminal(_) => None,
@@ -63,7 +63,7 @@ impl From<Claimed> for Work {
             fence: leased.fence,
             created_at: x.spec.created_at,
             may_have_steps: x.was_held_before(),
-            tags: x.tags,
+            tags: x.tags.clone(),
             input: claimed.input.map(Payload::from),
             failure,
         }

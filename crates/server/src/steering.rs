@@ -122,7 +122,7 @@ pub async fn tags(
     server.execute(request.into_command(id)).await?;
     let found = server.engine().find_execution(id).await?;
     let x = found.ok_or_else(|| Rejection::execution_not_found(id))?;
-    Ok(Json(TagsAnswer { tags: x.tags }))
+    Ok(Json(TagsAnswer { tags: x.tags.clone() }))
 }
 
 /// Take a lease away

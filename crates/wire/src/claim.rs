@@ -151,8 +151,8 @@ impl From<Claimed> for ClaimedExecution {
     fn from(claimed: Claimed) -> Self {
         let Leased { kind, fence, lease_until, execution: x } = claimed.leased;
         let may_have_steps = x.was_held_before();
-        let (timeout_at, failure) = match x.state {
-            State::Active(active) => (active.timeout_at, active.attempt.after),
+        let (timeout_at, failure) = match &x.state {
+            State::Active(active) => (active.timeout_at, active.attempt.after.clone()),
             // What is leased is active; a worker does without these all the same.
             State::Runnable(_) | State::Terminal(_) => (None, None),
         };
@@ -166,7 +166,7 @@ impl From<Claimed> for ClaimedExecution {
             fence: fence.into(),
             lease_until,
             priority: x.priority.get(),
-            tags: x.tags,
+            tags: x.tags.clone(),
             created_at: x.spec.created_at,
             deadline_at: x.deadline_at,
             timeout_at,

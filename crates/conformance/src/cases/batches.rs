@@ -107,7 +107,7 @@ pub async fn one_hot_row_takes_a_whole_batch(w: Arc<World>) {
     assert!(outcomes.iter().all(Result::is_ok));
     let x = w.get(id).await;
     assert_eq!(x.version, before + 200);
-    assert_eq!(x.progress.and_then(|p| p.percent), Some(98));
+    assert_eq!(x.progress.clone().and_then(|p| p.percent), Some(98));
 }
 
 /// Edits of one set add up.

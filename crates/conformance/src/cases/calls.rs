@@ -146,7 +146,7 @@ impl World {
 
     /// How it ended; it must have.
     pub async fn ending(&self, id: ExecutionId) -> Terminal {
-        match self.get(id).await.state {
+        match self.get(id).await.state.clone() {
             State::Terminal(terminal) => terminal,
             other => panic!("{id} has not ended: {other:?}"),
         }
@@ -154,7 +154,7 @@ impl World {
 
     /// Who holds it; somebody must.
     pub async fn active(&self, id: ExecutionId) -> Active {
-        match self.get(id).await.state {
+        match self.get(id).await.state.clone() {
             State::Active(active) => active,
             other => panic!("nobody holds {id}: {other:?}"),
         }

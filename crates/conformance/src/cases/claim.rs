@@ -195,7 +195,7 @@ pub async fn a_claim_reads_back_as_it_was_given(w: Arc<World>) {
     assert_eq!((lease.fence, lease.worker), (first, worker("w7")));
     assert_eq!(lease.expires_at, leased.lease_until);
     assert_eq!(snapshot.counts.attempts, 1);
-    assert_eq!(*leased.execution, w.get(id).await);
+    assert_eq!(leased.execution, w.get(id).await);
 }
 
 /// Every dimension of the state says that a worker has it.

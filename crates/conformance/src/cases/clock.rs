@@ -37,7 +37,7 @@ pub async fn times_never_run_backwards_on_a_row(w: Arc<World>) {
     let began = w.now();
     w.pass(-HOUR);
     w.run(progress(id, fence, 10)).await.expect("it is held");
-    let said = w.get(id).await.progress.expect("it was reported");
+    let said = w.get(id).await.progress.clone().expect("it was reported");
     assert_eq!(said.at, began);
     w.fail(id, fence).await.expect("it is held");
     assert_eq!(w.attempts(id).await[0].ended_at, began);

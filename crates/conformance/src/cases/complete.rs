@@ -40,7 +40,7 @@ pub async fn progress_replaces_what_was_said_before(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     for percent in [100, 0] {
         assert_eq!(w.run(progress(id, fence, percent)).await, Ok(()));
-        let said = w.get(id).await.progress.expect("it was reported");
+        let said = w.get(id).await.progress.clone().expect("it was reported");
         assert_eq!((said.percent, said.message), (Some(percent), None));
     }
 }
@@ -51,7 +51,7 @@ pub async fn progress_belongs_to_an_attempt(w: Arc<World>) {
     w.run(progress(id, fence, 40)).await.expect("it is held");
     w.delay(id, fence, w.now()).await.expect("it is held");
     let fence = w.take(id).await.leased.fence;
-    let said = w.get(id).await.progress.expect("the attempt goes on");
+    let said = w.get(id).await.progress.clone().expect("the attempt goes on");
     assert_eq!(said.percent, Some(40));
     w.fail(id, fence).await.expect("it is held");
     w.take(id).await;

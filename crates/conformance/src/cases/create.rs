@@ -108,7 +108,7 @@ pub async fn everything_said_at_creation_reads_back(w: Arc<World>) {
     assert_eq!(x.deadline_at, draft.deadline_at);
     assert_eq!((x.spec.created_at, x.updated_at), (w.now(), w.now()));
     assert_eq!((x.epoch, x.counts), (first_epoch(w.now()), Counts::default()));
-    assert_eq!((x.started_at, x.progress), (None, None));
+    assert_eq!((x.started_at, x.progress.clone()), (None, None));
 }
 
 /// Payloads are bytes, not text.

@@ -19,7 +19,7 @@ pub async fn releasing_undoes_the_claim(w: Arc<World>) {
     w.run(progress(id, fence, 1)).await.expect("it is held");
     assert_eq!(w.release(id, fence).await, Ok(()));
     let x = w.get(id).await;
-    assert_eq!((x.counts.attempts, x.progress), (0, None));
+    assert_eq!((x.counts.attempts, x.progress.clone()), (0, None));
     let vector = w.vector(id).await;
     assert_eq!(vector.attempt_state, AttemptState::PendingFirstAttempt);
     assert_eq!(vector.public_state, PublicState::Waiting);

@@ -55,7 +55,7 @@ pub struct Leased {
     /// Ends then, unless renewed.
     pub lease_until: Millis,
     /// The execution as claimed.
-    pub execution: Box<Execution>,
+    pub execution: Execution,
 }
 
 impl Serialize for Leased {
@@ -186,10 +186,5 @@ fn leased(x: &Execution, active: &Active) -> Leased {
         AttemptKind::Reclaim => ClaimKind::Reclaimed,
         AttemptKind::Replay => ClaimKind::Replayed,
     };
-    Leased {
-        kind,
-        fence: x.fence(),
-        lease_until: active.lease.until,
-        execution: Box::new(x.clone()),
-    }
+    Leased { kind, fence: x.fence(), lease_until: active.lease.until, execution: x.clone() }
 }

@@ -14,8 +14,8 @@ use super::{Again, COMMAND_BYTES, Decide, check_payload, check_time};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{
-    Counts, Execution, Fingerprint, Next, Priority, Runnable, Spec, State, Tags, Wait, WaitReason,
-    first_epoch,
+    Counts, Execution, Facts, Fingerprint, Next, Priority, Runnable, Spec, State, Tags, Wait,
+    WaitReason, first_epoch,
 };
 use crate::fold::{Blob, BlobRef, Change, Cx, Effects, Key, KeyRow, WorkingSet};
 use crate::ids::ExecutionId;
@@ -241,7 +241,7 @@ impl Create {
         let until = self.delay_until.or_else(|| self.delay_ms.map(|ms| now.plus(ms)));
         let wait = until.filter(|until| *until > now);
         let wait = wait.map(|until| Wait { until, reason: WaitReason::Delay });
-        Ok(Execution {
+        let facts = Facts {
             id: self.id,
             version: 1,
             spec: Arc::new(Spec {
@@ -268,7 +268,8 @@ impl Create {
                 hold: None,
                 last_lease: None,
             }),
-        })
+        };
+        Ok(facts.into())
     }
 
     fn repeated(

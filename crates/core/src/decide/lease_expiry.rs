@@ -58,7 +58,8 @@ impl OnExecution for ExpireLease {
         if active.lease.until > cx.at(x) {
             let mut active = active.clone();
             active.lease.check_at = active.lease.until;
-            let refiled = Execution { state: State::Active(active), ..x.clone() };
+            let mut refiled = x.clone();
+            refiled.state = State::Active(active);
             let effects = Effects { execution: Some(refiled), ..Effects::default() };
             return Ok(Change { reply: LeaseChecked::Renewed, effects });
         }

@@ -49,7 +49,8 @@ impl OnExecution for Renew {
         active.lease.renewed_at = at;
         active.lease.until = until;
         active.lease.check_at = active.lease.check_at.min(until);
-        let renewed = Execution { state: State::Active(active), ..x.clone() };
+        let mut renewed = x.clone();
+        renewed.state = State::Active(active);
         let effects = Effects { execution: Some(renewed), ..Effects::default() };
         Ok(Change { reply: Renewed { lease_until: until }, effects })
     }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::{corrupt, execution_id, failure_of, number, parse, present, stored, worker_of};
 use crate::backend::StoreError;
 use crate::execution::{
-    Active, Attempt, Counts, Ending, Execution, Failure, Fingerprint, Hold, Lease, Next, Priority,
-    Progress, Runnable, Spec, State, Tags, Terminal, Wait,
+    Active, Attempt, Counts, Ending, Execution, Facts, Failure, Fingerprint, Hold, Lease, Next,
+    Priority, Progress, Runnable, Spec, State, Tags, Terminal, Wait,
 };
 use crate::policy::Policy;
 use crate::state::{Phase, TerminalOutcome, words};
@@ -208,7 +208,7 @@ impl<'a> ExecutionRow<'a> {
         let id = execution_id(self.partition_key, &self.execution_id)?;
         let priority = number::<i32>("priority", self.priority)?;
         let at = |ms: Option<i64>| ms.map(Millis);
-        Ok(Execution {
+        let facts = Facts {
             id,
             version: number("version", self.version)?,
             spec: Arc::new(self.read_spec()?),
@@ -227,7 +227,8 @@ impl<'a> ExecutionRow<'a> {
             started_at: at(self.started_at_ms),
             updated_at: Millis(self.updated_at_ms),
             state: self.read_state(lease)?,
-        })
+        };
+        Ok(facts.into())
     }
 
     fn read_spec(&self) -> Result<Spec, StoreError> {

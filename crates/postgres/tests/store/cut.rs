@@ -246,8 +246,9 @@ fn check_again(name: &str, first: &Outcome, second: &Outcome) {
 /// undone has used up its numbers of the feed.
 fn settled(name: &str, mut tables: Tables) -> Tables {
     if name == "report_progress" {
-        let executions = tables.executions.into_iter();
-        tables.executions = executions.map(|(id, x)| (id, Execution { version: 0, ..x })).collect();
+        for x in tables.executions.values_mut() {
+            x.version = 0;
+        }
     }
     tables.events = (1..).zip(tables.events.into_values()).collect();
     tables.last_seq = 0;
