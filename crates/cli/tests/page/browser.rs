@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long the page may take for anything.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How long the browser may take to leave.
 const LEAVE: Duration = Duration::from_secs(5);
