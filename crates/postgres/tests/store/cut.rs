@@ -10,6 +10,7 @@ use ff_backend_postgres::{Options, Postgres};
 use ff_conformance::model::Tables;
 use ff_conformance::world::{TTL_MS, World, code, worker};
 use ff_conformance::{Dial, Dice, Store, audit};
+use ff_core::Backend;
 use ff_core::backend::{Duty, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::Again;
@@ -34,7 +35,6 @@ use ff_core::decide::unhold::Unhold;
 use ff_core::event::Cursor;
 use ff_core::fold::Key;
 use ff_core::policy::FailureClass;
-use ff_core::{Backend, Execution};
 use serde_json::json;
 
 use crate::dump;
