@@ -95,6 +95,8 @@ enum Command {
     /// Bring the schema of a database up to date, or say what is missing
     Migrate(migrate::Migrate),
     /// Start a server with a worker and some work, to try things out
+    ///
+    /// Its database is a file that is gone afterwards, unless --url or FF_URL names one to keep.
     Dev(dev::Dev),
     /// Run a show of real work, a killed worker process included, and print what happened
     Demo(demo::Demo),
