@@ -96,7 +96,7 @@ enum Command {
     Migrate(migrate::Migrate),
     /// Start a server with a worker and some work, to try things out
     ///
-    /// Its database is a file that is gone afterwards, unless --url or FF_URL names one to keep.
+    /// Its database is a file that is gone afterwards, unless --url names one to keep.
     Dev(dev::Dev),
     /// Run a show of real work, a killed worker process included, and print what happened
     Demo(demo::Demo),
