@@ -27,7 +27,7 @@ pub struct Bounds {
     pub batch: usize,
     /// Batches under way.
     pub flights: usize,
-    /// Calls that must wait before another batch goes beside one that is under way.
+    /// Commands that must wait before another batch goes beside one that is under way.
     pub crowd: usize,
     /// Turns that others are given to join a batch before it goes.
     pub turns: usize,
@@ -110,25 +110,28 @@ async fn drive(
 ) {
     let mut flights = JoinSet::new();
     while let Some(first) = waiting.recv().await {
+        let mut commands = first.commands.len();
         let mut batch = vec![first];
         // Meanwhile calls gather in the channel, or here while they are too few for a batch of
         // their own.
         loop {
             while flights.try_join_next().is_some() {}
             let all = flights.len() >= bounds.flights;
-            if !all && (flights.is_empty() || batch.len() >= bounds.crowd) {
+            if !all && (flights.is_empty() || commands >= bounds.crowd) {
                 break;
             }
             tokio::select! {
                 _ = flights.join_next() => {}
-                Some(call) = waiting.recv(), if !all => batch.push(call),
+                Some(call) = waiting.recv(), if !all => {
+                    commands += call.commands.len();
+                    batch.push(call);
+                }
             }
         }
         // Whoever was just answered may have something else to say: let them speak first.
         for _ in 0..bounds.turns {
             tokio::task::yield_now().await;
         }
-        let mut commands: usize = batch.iter().map(|call| call.commands.len()).sum();
         while commands < bounds.batch
             && let Ok(call) = waiting.try_recv()
         {

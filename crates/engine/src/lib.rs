@@ -102,7 +102,7 @@ impl Engine {
         };
         // Handlers that were answered by one commit take their next steps at about the same time.
         // Those steps travel together, if the first of them waits a moment for the others.
-        let steps = Bounds { crowd: 64, turns: 8, ..bounds };
+        let steps = Bounds { crowd: bounds.batch.min(64), turns: 8, ..bounds };
         let shared = Arc::<Shared>::default();
         let start = |bounds| Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let batcher = || start(bounds);

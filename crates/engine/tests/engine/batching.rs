@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ff_core::Code;
+use bytes::Bytes;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::hold::Hold;
+use ff_core::decide::steps::RecordSteps;
+use ff_core::step::{Step, StepKind};
+use ff_core::text::StepName;
+use ff_core::{Code, ExecutionId, Fence};
 use ff_engine::{Engine, Error, Options};
 
 use crate::slow::{Slow, slow};
@@ -42,6 +46,36 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
         assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
     }
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
+}
+
+#[tokio::test]
+async fn a_second_batch_of_steps_goes_beside_the_first_when_many_wait() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let batches = || slow.obstacle.batches.load(Ordering::SeqCst);
+    let mut calls = Vec::new();
+    // Many is a matter of steps, not of calls: a batch stays within its bound.
+    for (steps, expected) in [(1, 1), (1, 1), (62, 1), (1, 2), (64, 2)] {
+        let (engine, all) = (engine.clone(), vec![steps_of(world.id()); steps]);
+        calls.push(tokio::spawn(async move { engine.execute_all(all).await }));
+        settle().await;
+        assert_eq!(batches(), expected, "{steps} more");
+    }
+    slow.obstacle.permits.add_permits(3);
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(batches(), 3);
+}
+
+/// One step of an execution.
+fn steps_of(id: ExecutionId) -> RecordSteps {
+    let fence = Fence { attempt_index: 0, lease_epoch: 1 };
+    let name = StepName::new("count").unwrap();
+    let (kind, encoding, bytes) = (StepKind::Run, None, Bytes::new());
+    let step = Step { number: 0, kind, name, ran_ms: 0, encoding, bytes };
+    RecordSteps { id, fence, steps: vec![step] }
 }
 
 #[tokio::test]
