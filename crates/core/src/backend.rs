@@ -178,6 +178,11 @@ words! {
         Deadline = "deadline",
         IdempotencyExpiry = "idempotency_expiry",
         Retention = "retention",
+        CompletionDispatch = "completion_dispatch",
+        EdgeCancelDispatcher = "edge_cancel_dispatcher",
+        EdgeCancelReconciler = "edge_cancel_reconciler",
+        CancelBacklog = "cancel_backlog",
+        DependencyReconciler = "dependency_reconciler",
     }
 }
 
@@ -215,6 +220,8 @@ pub enum Interest {
     Work,
     /// Something happened.
     Events,
+    /// A flow has work for the engine: a member ended, a group fired, or ends are owed.
+    Flows,
 }
 
 /// A store. See the module for what it may and may not do.

@@ -146,4 +146,21 @@ commands! {
     ForgetKey in key_expiry
     SaveCursor in consumer
     DropConsumer in drop_consumer
+    CreateFlow in create_flow
+    SubmitFlow in submit_flow
+    ExtendFlow in extend_flow
+    AddMember in add_member
+    StageEdge in stage_edge
+    ApplyEdge in apply_edge
+    SetGroupPolicy in group_policy
+    SealFlow in seal_flow
+    SetFlowTags in flow_tags
+    WaitChildren in wait_children
+    CancelFlow in cancel_flow
+    CancelOwed in cancel_owed
+    DispatchCompletion in dispatch
+    CancelSiblings in sibling_cancel
+    ReconcileSiblings in sibling_reconcile
+    ReconcileGroup in reconcile_group
+    TrimFlow in trim_flow
 }

@@ -4,29 +4,47 @@
 //! ([`end`]), the one way it goes back to waiting ([`requeue`]), and what a failure or a lost
 //! lease leads to. No other code may write a terminal state.
 
+pub mod add_member;
+pub mod apply_edge;
 pub mod attempt_timeout;
 pub mod cancel;
+pub mod cancel_flow;
+pub mod cancel_owed;
 pub mod claim;
 pub mod complete;
 pub mod consumer;
 pub mod create;
+pub mod create_flow;
 pub mod deadline;
 pub mod delay;
+pub mod dispatch;
 pub mod drop_consumer;
+pub mod extend_flow;
 pub mod fail;
+pub mod flow_tags;
+mod graph;
+pub mod group_policy;
 pub mod hold;
 pub mod key_expiry;
 pub mod lease_expiry;
 pub mod priority;
 pub mod progress;
+pub mod reconcile_group;
 pub mod release;
 pub mod renew;
 pub mod replay;
 pub mod retention;
 pub mod revoke;
+pub mod seal_flow;
+pub mod sibling_cancel;
+pub mod sibling_reconcile;
+pub mod stage_edge;
 pub mod steps;
+pub mod submit_flow;
 pub mod tags;
+pub mod trim_flow;
 pub mod unhold;
+pub mod wait_children;
 
 use std::fmt::Debug;
 
@@ -37,6 +55,7 @@ use crate::execution::{
     Active, Attempt, AttemptOutcome, Ending, Execution, Failure, Fence, LeaseEnd, Next, Runnable,
     State, Terminal, Wait, WaitReason, first_epoch,
 };
+use crate::flow::Dispatch;
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{self, Config, DURATION_MS_MAX};
@@ -175,6 +194,7 @@ fn holder(x: &Execution, fence: Fence, at: Millis) -> Result<&Active, Rejection>
                 | LeaseEnd::Failed
                 | LeaseEnd::Cancelled
                 | LeaseEnd::Delayed
+                | LeaseEnd::Waiting
                 | LeaseEnd::Released,
             ) => not_active(x),
             None => stale(x, fence),
@@ -285,6 +305,7 @@ impl Parting<'_> {
             | LeaseEnd::Failed
             | LeaseEnd::Cancelled
             | LeaseEnd::Delayed
+            | LeaseEnd::Waiting
             | LeaseEnd::Released => return None,
         };
         Some(Event::new(x, at, kind))
@@ -293,8 +314,9 @@ impl Parting<'_> {
 
 /// Ends `x`: the only way a terminal state comes about.
 ///
-/// Ends the attempt, fences whoever holds the lease, starts the retention clock, and appends the
-/// one completion event (after the loss of the lease, if it was taken from its holder).
+/// Ends the attempt, fences whoever holds the lease, starts the retention clock, has its flow told,
+/// and appends the one completion event (after the loss of the lease, if it was taken from its
+/// holder).
 fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effects {
     let at = cx.at(x);
     let mut ended = x.changed(at);
@@ -319,21 +341,25 @@ fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effe
         reason: match &ending {
             Ending::Success { .. } => None,
             Ending::Failed(failure) => Some(failure.reason.clone()),
-            Ending::Cancelled { reason, .. } | Ending::Expired { reason } => Some(reason.clone()),
+            Ending::Cancelled { reason, .. }
+            | Ending::Expired { reason }
+            | Ending::Skipped { reason } => Some(reason.clone()),
         },
     };
     events.push(Event::new(x, at, kind));
     let kept_ms = x.spec.policy.retention_ms.unwrap_or(cx.config.retention_ms);
     let retain_until = at.plus(kept_ms);
     ended.state = State::Terminal(Terminal { ending, at, attempt, last_lease, retain_until });
-    Effects { execution: Some(ended), events, ..Effects::default() }
+    let dispatch = x.flow().map(|flow| Dispatch { at, flow, execution: x.id });
+    Effects { execution: Some(ended), dispatch, events, ..Effects::default() }
 }
 
 /// Takes `x` from its holder and lets it wait for the next worker.
 fn requeue(x: &Execution, next: Next, wait: Option<Wait>, how: LeaseEnd, at: Millis) -> Execution {
     let mut waiting = x.changed(at);
     waiting.epoch += 1;
-    waiting.state = State::Runnable(Runnable { next, wait, hold: None, last_lease: Some(how) });
+    let last_lease = Some(how);
+    waiting.state = State::Runnable(Runnable { next, wait, hold: None, gated: false, last_lease });
     waiting
 }
 

@@ -25,6 +25,8 @@ pub enum Class {
     Conflict,
     /// The thing is in a state that does not allow it.
     State,
+    /// It took too long.
+    Timeout,
     /// Stored data or the machinery is broken.
     Fault,
 }
@@ -76,6 +78,12 @@ codes! {
     ConsumerNotFound "consumer_not_found" NotFound false
         "No consumer of the event feed has this name."
         "Save a cursor under the name first."
+    FlowNotFound "flow_not_found" NotFound false
+        "No flow has this id, or it was removed by retention."
+        "Check the id; list flows to find it."
+    EdgeNotFound "edge_not_found" NotFound false
+        "The flow has no edge with this id."
+        "List the edges of the flow, or stage the edge first."
     InvalidInput "invalid_input" Validation false
         "A field is malformed or outside its range."
         "Correct the field that the answer names."
@@ -97,6 +105,60 @@ codes! {
     IdempotencyKeyConflict "idempotency_key_conflict" Conflict false
         "The idempotency key was used for a creation with other content."
         "Use a new key, or send the original content."
+    FlowIdConflict "flow_id_conflict" Conflict false
+        "A flow with this id exists and was created with other content."
+        "Use a new id, or send the original content."
+    NodeConflict "node_conflict" Conflict false
+        "The flow has a member with this name that was created with other content."
+        "Use a new name, or send the original content."
+    ExecutionAlreadyInFlow "execution_already_in_flow" Conflict false
+        "The execution belongs to another flow, for ever; the answer names it."
+        "Create another execution for this flow."
+    SelfReferencingEdge "self_referencing_edge" Conflict false
+        "An edge leads from an execution to itself."
+        "Name two different executions."
+    CycleDetected "cycle_detected" Conflict false
+        "The edges would form a circle: nothing in it could ever begin."
+        "Remove one of the edges of the circle."
+    CycleUnverifiable "cycle_unverifiable" Conflict false
+        "Too many executions lie behind the edge to be sure that it closes no circle."
+        "Submit the graph in one call, or add the edge before what follows it."
+    DependencyAlreadyExists "dependency_already_exists" Conflict false
+        "There is an edge with this id, or one between these two executions."
+        "Use the edge that is there; the answer names it."
+    PartitionMismatch "partition_mismatch" Validation false
+        "The execution lies in another partition than the flow."
+        "Create members with an id made for the flow."
+    UnknownNode "unknown_node" Validation false
+        "An edge or a policy names a node that is neither in the graph nor in the flow."
+        "Correct the name, or add the node."
+    QuorumTooLarge "quorum_too_large" Validation false
+        "A quorum asks for more edges than lead into its execution."
+        "Lower k, or add edges."
+    StaleGraphRevision "stale_graph_revision" Contention true
+        "The graph was changed since the revision that the caller saw."
+        "Read the flow again and decide anew."
+    FlowAlreadyTerminal "flow_already_terminal" State false
+        "The flow has ended: nothing can be added to it."
+        "Create another flow."
+    FlowSealed "flow_sealed" State false
+        "The flow is sealed: only its running members may add to it."
+        "Create another flow, or add from a running member."
+    FlowTooLarge "flow_too_large" State false
+        "The flow has as many members or edges as it may."
+        "Split the work over several flows."
+    ExecutionNotInFlow "execution_not_in_flow" State false
+        "The execution is not a member of the flow."
+        "Add it first."
+    ExecutionTerminal "execution_terminal" State false
+        "The execution has ended: it cannot join a flow or wait for anything."
+        "Replay it first, or use another one."
+    GroupAlreadyFired "group_already_fired" State false
+        "The execution was let go already: it cannot wait for more."
+        "Add edges before the ones that are there are resolved, or from the running execution."
+    DepsNotSatisfied "deps_not_satisfied" State false
+        "What the execution waits for ended so that it can never run."
+        "Replay the executions that it waits for first."
     StepConflict "step_conflict" Conflict false
         "A step with this number is recorded under another name or with another result."
         "Run the code that recorded it, or create a new execution; steps must come in the same order."
@@ -136,6 +198,9 @@ codes! {
     MaxReplaysExhausted "max_replays_exhausted" State false
         "The execution was replayed as often as its policy allows."
         "Create a new execution."
+    Timeout "timeout" Timeout true
+        "What was waited for did not happen in time; it goes on by itself."
+        "Ask again, or look at the state."
     Overloaded "overloaded" Contention true
         "Too many calls or bytes are queued in this process."
         "Wait a moment and send the same call again."

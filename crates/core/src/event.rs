@@ -8,22 +8,28 @@ mod cursor;
 use serde::Serialize;
 
 use crate::execution::{Execution, Failure, Tags, Worker};
-use crate::ids::ExecutionId;
+use crate::flow::{CancellationPolicy, Flow, FlowWord};
+use crate::ids::{ExecutionId, FlowId};
 use crate::state::{TerminalOutcome, words};
 use crate::text::{Kind, LaneId, Namespace};
 use crate::time::Millis;
 
 pub use cursor::{Cursor, CursorKind, Horizon, Window};
 
-/// Something that happened to an execution.
+/// Something that happened to an execution, or to a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// To which.
-    pub execution: ExecutionId,
+    /// To which; nothing when it happened to a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
+    /// The flow, or the flow of the execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
     /// In which tenancy scope.
     pub namespace: Namespace,
-    /// In which lane.
-    pub lane: LaneId,
+    /// In which lane; nothing when it happened to a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<LaneId>,
     /// When.
     pub at: Millis,
     /// What.
@@ -35,9 +41,22 @@ impl Event {
     /// Something happens to `x` at `at`.
     pub fn new(x: &Execution, at: Millis, kind: EventKind) -> Self {
         Self {
-            execution: x.id,
+            execution: Some(x.id),
+            flow: x.flow(),
             namespace: x.spec.namespace.clone(),
-            lane: x.spec.lane.clone(),
+            lane: Some(x.spec.lane.clone()),
+            at,
+            kind,
+        }
+    }
+
+    /// Something happens to `flow` at `at`.
+    pub fn of_flow(flow: &Flow, at: Millis, kind: EventKind) -> Self {
+        Self {
+            execution: None,
+            flow: Some(flow.id),
+            namespace: flow.spec.namespace.clone(),
+            lane: None,
             at,
             kind,
         }
@@ -110,6 +129,22 @@ pub enum EventKind {
     },
     /// An operator let go.
     Unheld,
+    /// Somebody cancelled a flow.
+    FlowCancelRequested {
+        /// What was to become of its members.
+        policy: CancellationPolicy,
+        /// Why.
+        reason: String,
+        /// How many members that concerned.
+        members: u32,
+    },
+    /// A flow ended by itself.
+    FlowEnded {
+        /// How.
+        state: FlowWord,
+    },
+    /// A flow that had ended goes on, because a member was replayed.
+    FlowReopened,
 }
 
 words! {
@@ -124,10 +159,37 @@ words! {
         Replayed = "replayed",
         Held = "held",
         Unheld = "unheld",
+        FlowCancelRequested = "flow_cancel_requested",
+        FlowEnded = "flow_ended",
+        FlowReopened = "flow_reopened",
+    }
+}
+
+impl Event {
+    /// Whose history it belongs to: a flow's goes by the flow's UUID.
+    pub fn subject(&self) -> ExecutionId {
+        let flow = self.flow.map(|flow| ExecutionId::for_flow(flow, flow.0));
+        self.execution.or(flow).expect("an event is of an execution or of a flow")
     }
 }
 
 impl EventKind {
+    /// Whether it happens to a flow rather than to an execution.
+    pub fn of_flow(&self) -> bool {
+        match self {
+            Self::FlowCancelRequested { .. } | Self::FlowEnded { .. } | Self::FlowReopened => true,
+            Self::Completion { .. }
+            | Self::AttemptFailed { .. }
+            | Self::LeaseExpired { .. }
+            | Self::LeaseRevoked { .. }
+            | Self::LeaseReclaimed { .. }
+            | Self::PriorityChanged { .. }
+            | Self::Replayed { .. }
+            | Self::Held { .. }
+            | Self::Unheld => false,
+        }
+    }
+
     /// The kind without its data.
     pub fn name(&self) -> EventName {
         match self {
@@ -140,6 +202,9 @@ impl EventKind {
             Self::Replayed { .. } => EventName::Replayed,
             Self::Held { .. } => EventName::Held,
             Self::Unheld => EventName::Unheld,
+            Self::FlowCancelRequested { .. } => EventName::FlowCancelRequested,
+            Self::FlowEnded { .. } => EventName::FlowEnded,
+            Self::FlowReopened => EventName::FlowReopened,
         }
     }
 }
@@ -152,9 +217,10 @@ pub struct FeedEvent {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
-    /// What kind of work the execution is.
-    pub execution_kind: Kind,
-    /// The execution's tags.
+    /// What kind of work the execution is; nothing when it happened to a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_kind: Option<Kind>,
+    /// The tags of the execution, or of the flow.
     pub tags: Tags,
 }
 
@@ -169,6 +235,8 @@ pub struct Filter {
     pub lane: Option<LaneId>,
     /// Of this execution.
     pub execution: Option<ExecutionId>,
+    /// Of this flow and of its members.
+    pub flow: Option<FlowId>,
     /// Of executions that carry this tag now.
     pub tag: Option<(String, String)>,
 }

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
-use crate::ids::ExecutionId;
+pub use crate::fingerprint::Fingerprint;
+use crate::flow::Member;
+use crate::ids::{ExecutionId, FlowId};
 use crate::limits::PRIORITY_MAX;
 use crate::policy::Policy;
 use crate::state::{Phase, TerminalOutcome, words};
@@ -67,10 +69,6 @@ pub struct Spec {
     /// When.
     pub created_at: Millis,
 }
-
-/// A digest of everything a creation said, field by field, so that a clash can be named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint(pub Vec<u8>);
 
 /// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -130,12 +128,23 @@ pub struct Facts {
     pub counts: Counts,
     /// What a worker last said about its progress.
     pub progress: Option<Progress>,
+    /// The flow it belongs to; once it does, it always will.
+    pub member: Option<Member>,
+    /// The execution whose result took the place of its input.
+    pub input_from: Option<ExecutionId>,
     /// First claim; never changes again.
     pub started_at: Option<Millis>,
     /// Last change.
     pub updated_at: Millis,
     /// Where it stands.
     pub state: State,
+}
+
+impl Facts {
+    /// The flow it belongs to.
+    pub fn flow(&self) -> Option<FlowId> {
+        self.member.as_ref().map(|member| member.flow)
+    }
 }
 
 /// Where an execution stands, with what that entails.
@@ -169,6 +178,8 @@ pub struct Runnable {
     pub wait: Option<Wait>,
     /// Not until an operator lets go.
     pub hold: Option<Hold>,
+    /// Not until the group of its edges is satisfied.
+    pub gated: bool,
     /// How the last lease ended, for the worker that held it.
     pub last_lease: Option<LeaseEnd>,
 }
@@ -215,7 +226,7 @@ words! {
     /// How a lease ended.
     LeaseEnd {
         Completed = "completed", Failed = "failed", Cancelled = "cancelled",
-        Delayed = "delayed", Released = "released",
+        Delayed = "delayed", Released = "released", Waiting = "waiting",
         Expired = "expired", Revoked = "revoked",
     }
 }
@@ -328,6 +339,11 @@ pub enum Ending {
         /// Which limit.
         reason: String,
     },
+    /// What it waited for can never be.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Ending {
@@ -338,13 +354,16 @@ impl Ending {
             Self::Failed(_) => TerminalOutcome::Failed,
             Self::Cancelled { .. } => TerminalOutcome::Cancelled,
             Self::Expired { .. } => TerminalOutcome::Expired,
+            Self::Skipped { .. } => TerminalOutcome::Skipped,
         }
     }
 }
 
 words! {
     /// Who cancelled an execution.
-    CancelledBy { Worker = "worker", Operator = "operator" }
+    CancelledBy {
+        Worker = "worker", Operator = "operator", CancelFlow = "cancel_flow", Engine = "engine",
+    }
 }
 
 /// What a worker said about its progress.
@@ -432,7 +451,7 @@ impl Terminal {
         let (outcome, failure) = match &self.ending {
             Ending::Success { .. } => (AttemptOutcome::Success, None),
             Ending::Failed(failure) => (AttemptOutcome::Failure, Some(failure.clone())),
-            Ending::Cancelled { .. } => (AttemptOutcome::Cancelled, None),
+            Ending::Cancelled { .. } | Ending::Skipped { .. } => (AttemptOutcome::Cancelled, None),
             Ending::Expired { .. } => (AttemptOutcome::Expired, None),
         };
         self.attempt.as_ref().map(|a| a.record(execution, self.at, outcome, failure))

@@ -4,6 +4,8 @@
 //! row touched by many commands is written once. Derived rows (ready, timer, tag, lease) are the
 //! difference between the first and the last version of their execution.
 
+mod graph;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -11,17 +13,29 @@ use bytes::Bytes;
 use crate::command::{Command, Outcome};
 use crate::error::{Code, Rejection};
 use crate::event::{Cursor, CursorKind, Event};
-use crate::execution::{AttemptRecord, Execution, Fingerprint, Lease, State};
-use crate::ids::ExecutionId;
+use crate::execution::{
+    AttemptRecord, Ending, Execution, Fingerprint, Lease, State, Terminal,
+};
+use crate::flow::Dispatch;
+use crate::ids::{EdgeId, ExecutionId, FlowId};
 use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
 use crate::limits::Config;
 use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
 
-/// Names a row that decisions read. The order of keys is the order of locks.
+pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
+
+/// Names a row that decisions read. The order of keys is the order of locks: flows, groups and
+/// executions are locked, the rest is read while they are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
+    /// A flow.
+    Flow(FlowId),
+    /// The group of the edges into an execution.
+    Group(FlowId, ExecutionId),
+    /// The same, unless somebody else holds it.
+    FreeGroup(FlowId, ExecutionId),
     /// An execution.
     Execution(ExecutionId),
     /// An idempotency key in its namespace.
@@ -33,6 +47,31 @@ pub enum Key {
     /// Whether some durable consumer has yet to deal with an event of an execution, as of before
     /// the batch. Retention sends its commands in batches of their own, so that is enough.
     Unseen(ExecutionId),
+    /// Every group of a flow.
+    Groups(FlowId),
+    /// An edge.
+    Edge(FlowId, EdgeId),
+    /// The edge from one execution to another.
+    Pair(FlowId, ExecutionId, ExecutionId),
+    /// The edges out of an execution.
+    Outgoing(FlowId, ExecutionId),
+    /// The edges into an execution.
+    Incoming(FlowId, ExecutionId),
+    /// What can be reached from an execution; at most
+    /// [`CYCLE_NODES_MAX`](crate::limits::CYCLE_NODES_MAX) are looked at.
+    Reach(FlowId, ExecutionId),
+    /// The members of a flow that have not ended.
+    Members(FlowId),
+    /// Whether the end of a member is still to be dispatched.
+    Dispatch(ExecutionId),
+    /// Whether the siblings of a group are still to be cancelled.
+    Cancel(FlowId, ExecutionId),
+    /// Whether a flow owes the end of some of its members.
+    Backlog(FlowId),
+    /// The first [`CANCEL_CHUNK_MAX`](crate::limits::CANCEL_CHUNK_MAX) that it owes.
+    Owed(FlowId),
+    /// The first [`TRIM_CHUNK_MAX`](crate::limits::TRIM_CHUNK_MAX) members of a flow.
+    First(FlowId),
 }
 
 /// What an idempotency key stands for.
@@ -68,6 +107,8 @@ pub struct WorkingSet {
     pub steps: BTreeMap<(ExecutionId, u32), Option<StepRecord>>,
     /// Whether some consumer has yet to deal with an event of these executions.
     pub unseen: BTreeMap<ExecutionId, bool>,
+    /// Flows and what belongs to them.
+    pub graph: GraphSet,
 }
 
 impl WorkingSet {
@@ -81,6 +122,21 @@ impl WorkingSet {
             Key::Consumer(name) => self.consumers.contains_key(name),
             Key::Step(id, number) => self.steps.contains_key(&(*id, *number)),
             Key::Unseen(id) => self.unseen.contains_key(id),
+            Key::Flow(_)
+            | Key::Group(..)
+            | Key::FreeGroup(..)
+            | Key::Groups(_)
+            | Key::Edge(..)
+            | Key::Pair(..)
+            | Key::Outgoing(..)
+            | Key::Incoming(..)
+            | Key::Reach(..)
+            | Key::Members(_)
+            | Key::Dispatch(_)
+            | Key::Cancel(..)
+            | Key::Backlog(_)
+            | Key::Owed(_)
+            | Key::First(_) => self.graph.has(key),
         }
     }
 
@@ -127,6 +183,24 @@ pub enum BlobRef {
 }
 
 impl BlobRef {
+    /// The input of `x`: its own, unless the result of `upstream`, which it waited for, took its place.
+    pub fn input(x: &Execution, upstream: Option<&Execution>) -> Self {
+        let passed = upstream.filter(|upstream| x.input_from == Some(upstream.id));
+        passed.and_then(Self::result).unwrap_or(Self::Input(x.id))
+    }
+
+    /// The result of `x`, if it has one.
+    pub fn result(x: &Execution) -> Option<Self> {
+        match &x.state {
+            State::Terminal(Terminal {
+                ending: Ending::Success { result: true },
+                attempt: Some(attempt),
+                ..
+            }) => Some(Self::Result(x.id, attempt.index)),
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) => None,
+        }
+    }
+
     /// The owner.
     pub fn execution(self) -> ExecutionId {
         match self {
@@ -216,6 +290,8 @@ pub struct WriteSet {
     pub tags: Delta<TagRow>,
     /// What happened, in order.
     pub events: Vec<Event>,
+    /// Flows and what belongs to them.
+    pub graph: GraphWrites,
 }
 
 impl WriteSet {
@@ -291,8 +367,12 @@ pub struct Effects {
     pub steps: Vec<StepRecord>,
     /// The lease that they rest on.
     pub held: Option<LeaseRow>,
+    /// A member ended: its flow is to be told.
+    pub dispatch: Option<Dispatch>,
     /// What happened.
     pub events: Vec<Event>,
+    /// What changes in a flow. Its executions are changed after the one above.
+    pub graph: Option<Box<GraphEffects>>,
 }
 
 /// Applies `commands` in order. `have` holds every row they need and is brought up to date.
@@ -302,7 +382,7 @@ pub fn fold(
     cx: &mut Cx<'_>,
 ) -> (Vec<Outcome>, WriteSet) {
     let mut set = WriteSet::default();
-    let mut first: BTreeMap<ExecutionId, Option<Execution>> = BTreeMap::new();
+    let mut first = First::default();
     let outcomes = commands
         .iter()
         .map(|command| {
@@ -311,7 +391,8 @@ pub fn fold(
             Ok(change.reply)
         })
         .collect();
-    for (id, before) in first {
+    have.graph.writes(first.graph, &mut set.graph);
+    for (id, before) in first.executions {
         let after = have.executions.get(&id).cloned().flatten();
         derive(before.as_ref(), after.as_ref(), cx.now, &mut set);
         let before = before.filter(|_| !set.removed.contains(&id));
@@ -328,6 +409,13 @@ pub fn fold(
     set.steps.sort_by_key(|record| (record.execution, record.step.number));
     hold_unwritten(&mut set);
     (outcomes, set)
+}
+
+/// Rows as they were before the batch.
+#[derive(Default)]
+struct First {
+    executions: BTreeMap<ExecutionId, Option<Execution>>,
+    graph: graph::Before,
 }
 
 /// What is written is checked by being written: only leases that are not need to be held, each
@@ -349,22 +437,13 @@ fn absorb(
     effects: Effects,
     have: &mut WorkingSet,
     set: &mut WriteSet,
-    first: &mut BTreeMap<ExecutionId, Option<Execution>>,
+    first: &mut First,
 ) {
     if let Some(id) = effects.removed {
-        let before = have.executions.insert(id, None).flatten();
-        first.entry(id).or_insert(before);
-        set.removed.insert(id);
-        set.attempts.retain(|attempt| attempt.execution != id);
-        set.blobs.retain(|blob| blob.at.execution() != id);
-        set.steps.retain(|record| record.execution != id);
-        set.held.retain(|row| row.execution != id);
-        set.events.retain(|event| event.execution != id);
+        remove(id, have, set, first);
     }
     if let Some(x) = effects.execution {
-        let id = x.id;
-        let before = have.executions.insert(id, Some(x)).flatten();
-        first.entry(id).or_insert(before);
+        put_execution(x, have, first);
     }
     if let Some((key, row)) = effects.key {
         have.keys.insert(key.clone(), row.clone());
@@ -390,6 +469,39 @@ fn absorb(
     set.attempts.extend(effects.attempt);
     set.blobs.extend(effects.blob);
     set.events.extend(effects.events);
+    let told = effects.dispatch.map(|row| GraphEffects {
+        dispatch: vec![(row.execution, Some(row))],
+        ..GraphEffects::default()
+    });
+    for mut graph in told.into_iter().chain(effects.graph.map(|graph| *graph)) {
+        graph.gone.iter().for_each(|id| remove(*id, have, set, first));
+        for x in std::mem::take(&mut graph.executions) {
+            put_execution(x, have, first);
+        }
+        set.blobs.append(&mut graph.blobs);
+        if let Some(flow) = graph.removed {
+            let subject = ExecutionId::for_flow(flow, flow.0);
+            set.events.retain(|event| event.subject() != subject);
+        }
+        have.graph.absorb(graph, &mut set.graph, &mut first.graph);
+    }
+}
+
+fn put_execution(x: Execution, have: &mut WorkingSet, first: &mut First) {
+    let id = x.id;
+    let before = have.executions.insert(id, Some(x)).flatten();
+    first.executions.entry(id).or_insert(before);
+}
+
+fn remove(id: ExecutionId, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
+    let before = have.executions.insert(id, None).flatten();
+    first.executions.entry(id).or_insert(before);
+    set.removed.insert(id);
+    set.attempts.retain(|attempt| attempt.execution != id);
+    set.blobs.retain(|blob| blob.at.execution() != id);
+    set.steps.retain(|record| record.execution != id);
+    set.held.retain(|row| row.execution != id);
+    set.events.retain(|event| event.subject() != id);
 }
 
 /// Adds the difference between the derived rows of `before` and `after`.

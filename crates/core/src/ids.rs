@@ -8,10 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
 use crate::limits::PARTITIONS;
+use crate::text::NodeName;
 
 /// One of the 256 partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +87,9 @@ pub struct ExecutionId {
 }
 
 impl ExecutionId {
+    /// Comes before all others.
+    pub const FIRST: Self = Self { partition: Partition(0), uuid: Uuid::nil() };
+
     /// An execution outside any flow.
     pub fn solo(uuid: Uuid) -> Self {
         Self { partition: Partition::of(uuid), uuid }
@@ -92,6 +97,13 @@ impl ExecutionId {
 
     /// A member of `flow`.
     pub fn for_flow(flow: FlowId, uuid: Uuid) -> Self {
+        Self { partition: flow.partition(), uuid }
+    }
+
+    /// The member of `flow` that is called `node`: the name decides the id, so that a graph may be
+    /// sent again and its author can name members without having been told their ids.
+    pub fn for_node(flow: FlowId, node: &NodeName) -> Self {
+        let uuid = derived([&flow.0.as_bytes()[..], node.as_str().as_bytes()].into_iter());
         Self { partition: flow.partition(), uuid }
     }
 
@@ -158,6 +170,64 @@ impl FlowId {
     pub fn partition(self) -> Partition {
         Partition::of(self.0)
     }
+
+    /// The flow that an execution outside any flow becomes the root of when it adds others: it
+    /// has the same UUID, and so the same partition.
+    pub fn rooted_at(root: ExecutionId) -> Self {
+        Self(root.uuid)
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for FlowId {
+    type Err = Rejection;
+
+    fn from_str(text: &str) -> Result<Self, Rejection> {
+        let refuse = |_| Rejection::invalid(Code::InvalidInput, "flow_id", text, "is not a UUID");
+        Uuid::try_parse(text).map(Self).map_err(refuse)
+    }
+}
+
+/// An edge of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EdgeId(pub Uuid);
+
+impl EdgeId {
+    /// The id of the edge between two members of a flow, when its author gives it none.
+    pub fn between(flow: FlowId, upstream: ExecutionId, downstream: ExecutionId) -> Self {
+        let parts = [flow.0, upstream.uuid, downstream.uuid];
+        Self(derived(parts.iter().map(|uuid| &uuid.as_bytes()[..])))
+    }
+}
+
+impl fmt::Display for EdgeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for EdgeId {
+    type Err = Rejection;
+
+    fn from_str(text: &str) -> Result<Self, Rejection> {
+        let refuse = |_| Rejection::invalid(Code::InvalidInput, "edge_id", text, "is not a UUID");
+        Uuid::try_parse(text).map(Self).map_err(refuse)
+    }
+}
+
+/// A UUID (version 8) that is a digest of its parts: whoever has them finds the same one.
+fn derived<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Uuid {
+    let mut hash = Sha256::new();
+    parts.for_each(|part| hash.update(part));
+    let mut head = [0; 16];
+    head.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(head).into_uuid()
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub fn place(x: &Execution) -> Option<Place> {
     let State::Runnable(runnable) = &x.state else {
         return None;
     };
-    if runnable.hold.is_some() {
+    if runnable.hold.is_some() || runnable.gated {
         return None;
     }
     let ready = Ready {
@@ -131,6 +131,8 @@ pub fn timers(x: &Execution) -> Vec<Timer> {
     let timeout = match &x.state {
         State::Runnable(_) => None,
         State::Active(active) => active.timeout_at,
+        // A member is kept as long as its flow, which has a time of its own.
+        State::Terminal(_) if x.member.is_some() => return Vec::new(),
         State::Terminal(terminal) => {
             return vec![timer(TimerKind::Retention, terminal.retain_until)];
         }

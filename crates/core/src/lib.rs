@@ -1,4 +1,4 @@
-//! What executions are, how they change, and what a backend must do.
+//! What executions and flows are, how they change, and what a backend must do.
 //!
 //! Everything here is pure: no I/O, no clock, no randomness. Time and entropy are arguments.
 //! A backend loads the rows that [`needs`] names, calls [`fold`], and writes the [`WriteSet`];
@@ -15,6 +15,8 @@ pub mod decide;
 pub mod error;
 pub mod event;
 pub mod execution;
+mod fingerprint;
+pub mod flow;
 pub mod fold;
 pub mod ids;
 pub mod index;
@@ -35,7 +37,8 @@ pub use command::{Command, Outcome, Reply};
 pub use error::{Code, Rejection};
 pub use execution::{Execution, Fence, State};
 pub use fold::{Key, WorkingSet, WriteSet, fold, needs};
-pub use ids::{ExecutionId, FlowId, Partition};
+pub use flow::Flow;
+pub use ids::{EdgeId, ExecutionId, FlowId, Partition};
 pub use limits::Config;
 pub use policy::Policy;
 pub use time::{Clock, Millis};

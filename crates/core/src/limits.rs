@@ -65,6 +65,27 @@ pub const PAGE_MAX: u32 = 1_000;
 /// Commands in one batch.
 pub const BATCH_MAX: usize = 1_000;
 
+/// Members of one flow.
+pub const FLOW_NODES_MAX: u32 = 100_000;
+/// Edges of one flow.
+pub const FLOW_EDGES_MAX: u32 = 200_000;
+/// Nodes that one call may add to a flow.
+pub const GRAPH_NODES_MAX: usize = 10_000;
+/// Edges that one call may add to a flow.
+pub const GRAPH_EDGES_MAX: usize = 50_000;
+/// Edges that a quorum may ask for.
+pub const QUORUM_MAX: u32 = i32::MAX.unsigned_abs();
+/// Bytes in a data passing reference.
+pub const DATA_PASSING_BYTES_MAX: usize = 256;
+/// Executions that are looked at before an edge is taken for safe: more are not searched for a cycle.
+pub const CYCLE_NODES_MAX: usize = 10_000;
+/// Members that a cancelled flow ends in the transaction that cancels it; the rest is owed.
+pub const CANCEL_AT_ONCE_MAX: usize = 10_000;
+/// Owed members that one transaction cancels.
+pub const CANCEL_CHUNK_MAX: usize = 1_000;
+/// Members that one transaction removes with their flow.
+pub const TRIM_CHUNK_MAX: usize = 1_000;
+
 /// What a deployment may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::execution::{AttemptRecord, Execution, Tags};
-use crate::ids::{ExecutionId, Partition};
+use crate::flow::{Buckets, Edge, Flow, FlowWord, Group};
+use crate::ids::{ExecutionId, FlowId, Partition};
 use crate::limits::{DEPTH_MAX, PAGE_MAX};
 use crate::state::PublicState;
 use crate::step::StepRecord;
-use crate::text::{ConsumerName, Kind, LaneId, Namespace};
+use crate::text::{ConsumerName, FlowKind, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
 /// What to find.
@@ -32,6 +34,63 @@ pub enum Query {
     Counts,
     /// Durable consumers by name.
     Consumers,
+    /// Flows in one partition, ascending by UUID.
+    FlowPartition(Partition),
+    /// Flows, newest first.
+    Flows(Box<FlowSearch>),
+    /// Edges of a flow, by id.
+    Edges(FlowId, Direction),
+    /// Groups of a flow, by the id of what waits.
+    Groups(FlowId),
+    /// Members of a flow, by id.
+    Members(FlowId),
+    /// How many members of a flow are in each public state. Not paged.
+    Buckets(FlowId),
+}
+
+/// Which edges of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// All of them.
+    All,
+    /// Those out of this execution.
+    Outgoing(ExecutionId),
+    /// Those into this execution.
+    Incoming(ExecutionId),
+}
+
+impl Direction {
+    /// Whether `edge` is meant.
+    pub fn matches(self, edge: &Edge) -> bool {
+        match self {
+            Self::All => true,
+            Self::Outgoing(id) => edge.upstream == id,
+            Self::Incoming(id) => edge.downstream == id,
+        }
+    }
+}
+
+/// Which flows to find. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowSearch {
+    /// In this namespace.
+    pub namespace: Option<Namespace>,
+    /// Of this kind.
+    pub kind: Option<FlowKind>,
+    /// In this state.
+    pub state: Option<FlowWord>,
+    /// With this tag.
+    pub tag: Option<(String, String)>,
+}
+
+impl FlowSearch {
+    /// Whether `flow` is meant. Backends select by columns; this says what they must select.
+    pub fn matches(&self, flow: &Flow) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *namespace == flow.spec.namespace)
+            && self.kind.as_ref().is_none_or(|kind| *kind == flow.spec.kind)
+            && self.state.is_none_or(|state| state == flow.state.word())
+            && self.tag.as_ref().is_none_or(|(key, value)| flow.tags.get(key) == Some(value))
+    }
 }
 
 /// Which executions to find. Everything given must match.
@@ -72,7 +131,9 @@ impl Page {
     pub fn name(&self) -> Option<&str> {
         match &self.after {
             Some(After::Name(name)) => Some(name),
-            Some(After::Created(..) | After::Id(_) | After::Number(_)) | None => None,
+            Some(After::Created(..) | After::Id(_) | After::Number(_) | After::Uuid(_)) | None => {
+                None
+            }
         }
     }
 
@@ -80,7 +141,18 @@ impl Page {
     pub fn number(&self) -> Option<u32> {
         match &self.after {
             Some(After::Number(number)) => Some(*number),
-            Some(After::Created(..) | After::Id(_) | After::Name(_)) | None => None,
+            Some(After::Created(..) | After::Id(_) | After::Name(_) | After::Uuid(_)) | None => {
+                None
+            }
+        }
+    }
+
+    /// The UUID to go on after.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match &self.after {
+            Some(After::Uuid(uuid)) => Some(*uuid),
+            Some(After::Id(id)) => Some(id.uuid()),
+            Some(After::Created(..) | After::Name(_) | After::Number(_)) | None => None,
         }
     }
 
@@ -93,14 +165,16 @@ impl Page {
 /// A place in a listing. Which variant belongs to which query is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum After {
-    /// Of a partition listing.
+    /// Of a partition listing, and of the members and groups of a flow.
     Id(ExecutionId),
-    /// Of a search.
+    /// Of a search, for executions or flows; a flow stands under its own UUID.
     Created(Millis, ExecutionId),
     /// Of the attempts and of the steps.
     Number(u32),
     /// Of lanes and consumers.
     Name(String),
+    /// Of edges, and of the flows of a partition.
+    Uuid(Uuid),
 }
 
 /// A page of what was found.
@@ -131,6 +205,14 @@ pub enum Rows {
     Counts(Vec<Count>),
     /// Consumers.
     Consumers(Vec<ConsumerName>),
+    /// Of a partition, or of a search.
+    Flows(Vec<Flow>),
+    /// Of a flow.
+    Edges(Vec<Edge>),
+    /// Of a flow.
+    Groups(Vec<Group>),
+    /// Of a flow.
+    Buckets(Buckets),
 }
 
 /// How many executions of a lane are in a state.

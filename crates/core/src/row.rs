@@ -5,9 +5,11 @@
 
 mod event;
 mod execution;
+mod flow;
 
 pub use event::EventRow;
 pub use execution::{ExecutionRow, LeaseColumns};
+pub use flow::{EdgeRow, FlowRow, GroupRow};
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -60,6 +60,7 @@ words! {
     /// How an execution ended.
     TerminalOutcome {
         Success = "success", Failed = "failed", Cancelled = "cancelled", Expired = "expired",
+        Skipped = "skipped",
     }
 }
 words! {
@@ -71,6 +72,7 @@ words! {
     EligibilityState {
         EligibleNow = "eligible_now",
         NotEligibleUntilTime = "not_eligible_until_time",
+        BlockedByDependencies = "blocked_by_dependencies",
         BlockedByOperator = "blocked_by_operator",
         NotApplicable = "not_applicable",
     }
@@ -82,6 +84,7 @@ words! {
         WaitingForWorker = "waiting_for_worker",
         WaitingForDelay = "waiting_for_delay",
         WaitingForRetryBackoff = "waiting_for_retry_backoff",
+        WaitingForChildren = "waiting_for_children",
         PausedByOperator = "paused_by_operator",
     }
 }
@@ -101,8 +104,9 @@ words! {
 words! {
     /// The one word a user looks at.
     PublicState {
-        Waiting = "waiting", Delayed = "delayed", Active = "active", Completed = "completed",
-        Failed = "failed", Cancelled = "cancelled", Expired = "expired",
+        Waiting = "waiting", Delayed = "delayed", WaitingChildren = "waiting_children",
+        Active = "active", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+        Expired = "expired", Skipped = "skipped",
     }
 }
 
@@ -110,8 +114,10 @@ impl PublicState {
     /// Whether nothing will happen any more unless someone replays it.
     pub fn is_terminal(self) -> bool {
         match self {
-            Self::Waiting | Self::Delayed | Self::Active => false,
-            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired => true,
+            Self::Waiting | Self::Delayed | Self::WaitingChildren | Self::Active => false,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired | Self::Skipped => {
+                true
+            }
         }
     }
 }
@@ -160,6 +166,9 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
             };
             let waiting = r.wait.filter(|wait| wait.until > now);
             (v.eligibility_state, v.blocking_reason) = match (&r.hold, waiting.map(|w| w.reason)) {
+                (_, _) if r.gated => {
+                    (EligibilityState::BlockedByDependencies, BlockingReason::WaitingForChildren)
+                }
                 (Some(_), _) => {
                     (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator)
                 }
@@ -172,6 +181,7 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
                 (None, None) => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
             };
             v.blocking_detail = match (&r.hold, waiting) {
+                (_, _) if r.gated => Some("waits for others in its flow".to_owned()),
                 (Some(hold), _) => Some(format!("held: {}", hold.reason)),
                 (None, Some(wait)) => Some(format!("delayed until {}", wait.until)),
                 (None, None) => None,
@@ -194,6 +204,7 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
 /// Derives the one word a user looks at.
 pub fn public_state(x: &Execution, now: Millis) -> PublicState {
     match &x.state {
+        State::Runnable(r) if r.gated => PublicState::WaitingChildren,
         State::Runnable(r) if r.hold.is_some() => PublicState::Waiting,
         State::Runnable(r) => match r.wait {
             Some(wait) if wait.until > now => PublicState::Delayed,
@@ -205,6 +216,7 @@ pub fn public_state(x: &Execution, now: Millis) -> PublicState {
             TerminalOutcome::Failed => PublicState::Failed,
             TerminalOutcome::Cancelled => PublicState::Cancelled,
             TerminalOutcome::Expired => PublicState::Expired,
+            TerminalOutcome::Skipped => PublicState::Skipped,
         },
     }
 }
@@ -218,21 +230,26 @@ pub struct StoredState {
     pub outcome: Option<TerminalOutcome>,
     /// Whether a wait must lie in the future (`true`), must not (`false`), or does not matter.
     pub waits: Option<bool>,
+    /// The gated column.
+    pub gated: bool,
 }
 
 impl PublicState {
     /// The inverse of [`public_state`], as column values.
     pub fn stored(self) -> StoredState {
+        let gated = self == Self::WaitingChildren;
         let (phase, outcome, waits) = match self {
             Self::Waiting => (Phase::Runnable, None, Some(false)),
             Self::Delayed => (Phase::Runnable, None, Some(true)),
+            Self::WaitingChildren => (Phase::Runnable, None, None),
             Self::Active => (Phase::Active, None, None),
             Self::Completed => (Phase::Terminal, Some(TerminalOutcome::Success), None),
             Self::Failed => (Phase::Terminal, Some(TerminalOutcome::Failed), None),
             Self::Cancelled => (Phase::Terminal, Some(TerminalOutcome::Cancelled), None),
             Self::Expired => (Phase::Terminal, Some(TerminalOutcome::Expired), None),
+            Self::Skipped => (Phase::Terminal, Some(TerminalOutcome::Skipped), None),
         };
-        StoredState { phase, outcome, waits }
+        StoredState { phase, outcome, waits, gated }
     }
 
     /// The public state of rows that a store counted by their columns.
@@ -241,6 +258,7 @@ impl PublicState {
             let own = state.stored();
             own.phase == stored.phase
                 && own.outcome == stored.outcome
+                && own.gated == stored.gated
                 && (own.waits.is_none() || own.waits == stored.waits)
         })
     }

@@ -138,6 +138,18 @@ text!(
     Kind, "execution_kind", limits::NAME_BYTES_MAX, Word
 );
 text!(
+    /// What sort of flow it is, in its author's vocabulary; never interpreted.
+    FlowKind, "flow_kind", limits::NAME_BYTES_MAX, Word
+);
+text!(
+    /// What an execution is called in its flow.
+    NodeName, "node", limits::NAME_BYTES_MAX, Word
+);
+text!(
+    /// Under which name an execution reads the result of one it waited for.
+    EdgeName, "edge_name", limits::NAME_BYTES_MAX, Word
+);
+text!(
     /// A logical worker pool, stable over restarts.
     WorkerId, "worker_id", limits::NAME_BYTES_MAX, Word
 );

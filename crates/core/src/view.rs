@@ -1,5 +1,7 @@
 //! What users read: views computed from an execution at one moment.
 
+mod flow;
+
 use serde::Serialize;
 
 use crate::event::FeedEvent;
@@ -7,11 +9,13 @@ use crate::execution::{
     AttemptKind, AttemptOutcome, AttemptRecord, CancelledBy, Counts, Ending, Execution, Failure,
     Fence, Next, Progress, State, Tags, Worker,
 };
-use crate::ids::ExecutionId;
+use crate::ids::{ExecutionId, FlowId};
 use crate::state::{BlockingReason, PublicState, StateVector, vector};
 use crate::step::StepRecord;
-use crate::text::{Creator, Kind, LaneId, Namespace};
+use crate::text::{Creator, Kind, LaneId, Namespace, NodeName};
 use crate::time::Millis;
+
+pub use flow::{EdgeGroupSnapshot, EdgeSnapshot, FlowSnapshot, FlowSummary};
 
 /// Everything a person wants to see of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +28,12 @@ pub struct ExecutionSnapshot {
     pub lane_id: LaneId,
     /// What kind of work.
     pub execution_kind: Kind,
+    /// The flow it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<FlowId>,
+    /// What it is called there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
     /// Who created it.
     pub creator_identity: Creator,
     /// How urgent.
@@ -98,6 +108,8 @@ impl ExecutionSnapshot {
             namespace: x.spec.namespace.clone(),
             lane_id: x.spec.lane.clone(),
             execution_kind: x.spec.kind.clone(),
+            flow_id: x.flow(),
+            node: x.member.as_ref().and_then(|member| member.node.clone()),
             creator_identity: x.spec.creator.clone(),
             priority: x.priority.get(),
             public_state: state.public_state,
@@ -145,6 +157,9 @@ pub struct ExecutionInfo {
     pub current_attempt_index: u32,
     /// Attempts so far.
     pub total_attempt_count: u32,
+    /// The flow it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<FlowId>,
 }
 
 impl ExecutionInfo {
@@ -162,6 +177,7 @@ impl ExecutionInfo {
             completed_at: completed_at(x),
             current_attempt_index: x.counts.attempts.saturating_sub(1),
             total_attempt_count: x.counts.attempts,
+            flow_id: x.flow(),
         }
     }
 }
@@ -275,7 +291,9 @@ fn troubles(x: &Execution) -> (Option<Failure>, Option<CancelledBy>, Option<Stri
             Ending::Success { .. } => (None, None, None),
             Ending::Failed(failure) => (Some(failure.clone()), None, Some(failure.reason.clone())),
             Ending::Cancelled { by, reason } => (None, Some(*by), Some(reason.clone())),
-            Ending::Expired { reason } => (None, None, Some(reason.clone())),
+            Ending::Expired { reason } | Ending::Skipped { reason } => {
+                (None, None, Some(reason.clone()))
+            }
         },
     }
 }

@@ -101,6 +101,9 @@ impl OnExecution for Claim {
                 return Err(not_leaseable(x, &format!("has ended: {}", t.ending.outcome())));
             }
         };
+        if runnable.gated {
+            return Err(not_leaseable(x, "waits for others in its flow"));
+        }
         if runnable.hold.is_some() {
             return Err(not_leaseable(x, "is held by an operator"));
         }

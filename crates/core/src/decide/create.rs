@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 
 use super::{Again, COMMAND_BYTES, Decide, check_payload, check_time};
 use crate::command::Traffic;
@@ -172,11 +171,6 @@ impl Decide for Create {
             let conflict = Code::ExecutionIdConflict;
             return self.repeated(x.id, &x.spec.fingerprint, &fingerprint, conflict);
         }
-        for (field, at) in
-            [("delay_until", self.delay_until), ("execution_deadline_at", self.deadline_at)]
-        {
-            at.map_or(Ok(()), |at| check_time(field, at, cx.now))?;
-        }
         let x = self.execution(fingerprint.clone(), cx.now)?;
         let expires_at =
             cx.now.plus(self.policy.dedup_window_ms.unwrap_or(cx.config.dedup_window_ms));
@@ -229,13 +223,18 @@ const FIELDS: [&str; 13] = [
     "execution_deadline_at",
     "delay_ms",
 ];
-/// Bytes kept of the digest of each field; only used to name the one that differs.
-const FIELD_BYTES: usize = 2;
-/// Bytes kept of the digest of everything; decides equality.
-const WHOLE_BYTES: usize = 16;
-
 impl Create {
-    fn execution(&self, fingerprint: Fingerprint, now: Millis) -> Result<Execution, Rejection> {
+    /// The execution that is created at `now`.
+    pub(super) fn execution(
+        &self,
+        fingerprint: Fingerprint,
+        now: Millis,
+    ) -> Result<Execution, Rejection> {
+        for (field, at) in
+            [("delay_until", self.delay_until), ("execution_deadline_at", self.deadline_at)]
+        {
+            at.map_or(Ok(()), |at| check_time(field, at, now))?;
+        }
         let relative = self.policy.execution_deadline_ms().map(|ms| now.plus(ms));
         let deadline_at = self.deadline_at.or(relative);
         let until = self.delay_until.or_else(|| self.delay_ms.map(|ms| now.plus(ms)));
@@ -260,12 +259,15 @@ impl Create {
             epoch: first_epoch(now),
             counts: Counts::default(),
             progress: None,
+            member: None,
+            input_from: None,
             started_at: None,
             updated_at: now,
             state: State::Runnable(Runnable {
                 next: Next::First,
                 wait,
                 hold: None,
+                gated: false,
                 last_lease: None,
             }),
         };
@@ -279,7 +281,7 @@ impl Create {
         sent: &Fingerprint,
         conflict: Code,
     ) -> Result<Change<Created>, Rejection> {
-        let Some(field) = first_difference(stored, sent) else {
+        let Some(field) = stored.difference(sent, &FIELDS) else {
             return Ok(Change::none(Created::Duplicate { execution_id: original }));
         };
         let (subject, value) = match &self.idempotency_key {
@@ -295,7 +297,7 @@ impl Create {
     }
 
     /// Digests each field and the whole.
-    fn fingerprint(&self) -> Fingerprint {
+    pub(super) fn fingerprint(&self) -> Fingerprint {
         let text = |value: &dyn ToString| value.to_string().into_bytes();
         let time = |at: Option<Millis>| at.map_or_else(Vec::new, |at| text(&at));
         let tags = serde_json::to_vec(&self.tags).expect("a map of texts is JSON");
@@ -314,27 +316,6 @@ impl Create {
             time(self.deadline_at),
             self.delay_ms.map_or_else(Vec::new, |ms| text(&ms)),
         ];
-        let mut whole = Sha256::new();
-        let mut print = vec![0; WHOLE_BYTES];
-        for field in fields {
-            let digest = Sha256::digest(&field);
-            whole.update(digest);
-            print.extend_from_slice(&digest[..FIELD_BYTES]);
-        }
-        print[..WHOLE_BYTES].copy_from_slice(&whole.finalize()[..WHOLE_BYTES]);
-        Fingerprint(print)
+        Fingerprint::of(&fields)
     }
-}
-
-/// The first field in which two fingerprints differ.
-fn first_difference(stored: &Fingerprint, sent: &Fingerprint) -> Option<&'static str> {
-    if stored == sent {
-        return None;
-    }
-    let part = |print: &Fingerprint, n: usize| -> Option<Vec<u8>> {
-        let from = WHOLE_BYTES + n * FIELD_BYTES;
-        print.0.get(from..from + FIELD_BYTES).map(<[u8]>::to_vec)
-    };
-    let differs = (0..FIELDS.len()).find(|n| part(stored, *n) != part(sent, *n));
-    Some(differs.map_or("content", |n| FIELDS[n]))
 }

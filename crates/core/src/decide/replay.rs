@@ -5,13 +5,15 @@
 //! history stays. One that had succeeded takes all its steps again; any other goes on after the
 //! last one that it recorded. Sent twice before the next claim: the same answer.
 
-use super::{OnExecution, check_reason};
+use super::graph::Draft;
+use super::{COMMAND_BYTES, Decide, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
-use crate::execution::{Counts, Ending, Execution, Next, Runnable, State};
-use crate::fold::{Change, Cx, Effects};
-use crate::ids::ExecutionId;
+use crate::execution::{Counts, Ending, Execution, Next, Runnable, State, Terminal};
+use crate::flow::{Counters, Edge, EdgeState, Flow, FlowState, Group, GroupState};
+use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
+use crate::ids::{ExecutionId, FlowId};
 use crate::limits::Config;
 
 /// Run a finished execution again.
@@ -23,20 +25,33 @@ pub struct Replay {
     pub reason: String,
 }
 
-impl OnExecution for Replay {
+impl Decide for Replay {
     type Reply = ();
     const NAME: &'static str = "replay_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
 
-    fn id(&self) -> ExecutionId {
-        self.id
-    }
-
-    fn check(&self, _: &Config) -> Result<(), Rejection> {
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)
     }
 
-    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+        let mut keys = vec![Key::Execution(self.id)];
+        let Ok(x) = have.execution(self.id) else { return keys };
+        let (Some(flow), State::Terminal(terminal)) = (x.flow(), &x.state) else { return keys };
+        keys.extend([Key::Flow(flow), Key::Dispatch(x.id)]);
+        if matches!(terminal.ending, Ending::Skipped { .. }) {
+            keys.extend([Key::Group(flow, x.id), Key::Incoming(flow, x.id)]);
+            keys.extend(lost(flow, x.id, have).map(|edge| Key::Execution(edge.upstream)));
+        }
+        keys
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        let x = have.execution(self.id)?;
         let terminal = match &x.state {
             State::Terminal(terminal) => terminal,
             State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
@@ -53,30 +68,103 @@ impl OnExecution for Replay {
             let said = format!("{} was replayed {} times, which is all", x.id, x.counts.replays);
             return Err(Rejection::new(Code::MaxReplaysExhausted, said));
         }
-        let at = cx.at(x);
-        let mut replayed = x.changed(at);
-        replayed.counts =
-            Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
-        replayed.progress = None;
-        replayed.deadline_at = match x.spec.policy.execution_deadline_ms() {
-            Some(ms) => Some(at.plus(ms)),
-            None => x.deadline_at.filter(|deadline| *deadline > at),
-        };
-        replayed.state = State::Runnable(Runnable {
-            next: Next::Replay,
-            wait: None,
-            hold: None,
-            last_lease: None,
-        });
+        let replayed = replayed(x, cx);
         let reason = self.reason.clone();
         let event = EventKind::Replayed { outcome: terminal.ending.outcome(), reason };
-        let effects = Effects {
-            execution: Some(replayed),
-            attempt: terminal.last_attempt(x.id),
-            cleared: matches!(terminal.ending, Ending::Success { .. }).then_some(x.id),
-            events: vec![Event::new(x, at, event)],
-            ..Effects::default()
+        let event = Event::new(x, replayed.updated_at, event);
+        let mut change = match x.flow().and_then(|flow| have.graph.known_flow(flow)) {
+            None => {
+                let effects = Effects { execution: Some(replayed), ..Effects::default() };
+                Change { reply: (), effects }
+            }
+            Some(flow) => in_flow(have, flow, (replayed, terminal), cx)?,
         };
-        Ok(Change { reply: (), effects })
+        change.effects.attempt = terminal.last_attempt(x.id);
+        change.effects.cleared =
+            matches!(terminal.ending, Ending::Success { .. }).then_some(x.id);
+        change.effects.events.insert(0, event);
+        Ok(change)
     }
+}
+
+/// `x` as it runs again.
+fn replayed(x: &Execution, cx: &Cx<'_>) -> Execution {
+    let at = cx.at(x);
+    let mut replayed = x.changed(at);
+    replayed.counts =
+        Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
+    replayed.progress = None;
+    replayed.deadline_at = match x.spec.policy.execution_deadline_ms() {
+        Some(ms) => Some(at.plus(ms)),
+        None => x.deadline_at.filter(|deadline| *deadline > at),
+    };
+    replayed.state = State::Runnable(Runnable {
+        next: Next::Replay,
+        wait: None,
+        hold: None,
+        gated: false,
+        last_lease: None,
+    });
+    replayed
+}
+
+/// The edges into `id` that were not satisfied.
+fn lost(flow: FlowId, id: ExecutionId, have: &WorkingSet) -> impl Iterator<Item = &Edge> {
+    let edges = have.graph.edges_of(flow, have.graph.incoming.get(&(flow, id)));
+    let lost = |edge: &&Edge| matches!(edge.state, EdgeState::Impossible { .. });
+    edges.into_iter().filter(lost)
+}
+
+/// A member runs again: its flow takes its end back, and goes on if it had ended. One that was skipped
+/// waits again for those that were lost; if they ended as they did before, it never can.
+fn in_flow(
+    have: &WorkingSet,
+    flow: &Flow,
+    (x, terminal): (Execution, &Terminal),
+    cx: &Cx<'_>,
+) -> Result<Change<()>, Rejection> {
+    let mut draft = Draft::new(have, flow, cx);
+    match &flow.state {
+        FlowState::Open => {}
+        FlowState::Completed { .. } | FlowState::Failed { .. } => {
+            draft.flow.state = FlowState::Open;
+            draft.tell(EventKind::FlowReopened);
+        }
+        FlowState::Cancelled { .. } => {
+            let said = format!("flow {} is cancelled: none of its members runs again", flow.id);
+            return Err(Rejection::new(Code::FlowAlreadyTerminal, said));
+        }
+    }
+    let id = x.id;
+    if matches!(have.graph.dispatch.get(&id), Some(Some(_))) {
+        // Its flow was never told.
+        draft.undispatch(id);
+    } else {
+        let counter = draft.flow.ended.counter(&terminal.ending);
+        *counter = counter.saturating_sub(1);
+    }
+    let skipped = matches!(terminal.ending, Ending::Skipped { .. });
+    draft.put_execution(x.clone());
+    if let (true, Some(group)) = (skipped, draft.group(id).cloned()) {
+        let counters = Counters { failed: 0, skipped: 0, ..group.counters };
+        draft.put_group(Group { counters, state: GroupState::Pending, ..group });
+        draft.gate(&x, true);
+        let again: Vec<_> = lost(flow.id, id, have).map(waiting_again).collect();
+        for edge in &again {
+            draft.put_edge(edge.clone());
+        }
+        for edge in &again {
+            draft.settle(edge, cx)?;
+        }
+        if !matches!(draft.execution(id).map(|x| &x.state), Some(State::Runnable(_))) {
+            let said = format!("what {id} waits for ended so that it can never run");
+            return Err(Rejection::new(Code::DepsNotSatisfied, said));
+        }
+    }
+    Ok(draft.change(()))
+}
+
+fn waiting_again(edge: &Edge) -> Edge {
+    let applied_at = edge.state.times().0.unwrap_or(edge.created_at);
+    Edge { state: EdgeState::Unsatisfied { applied_at }, ..edge.clone() }
 }

@@ -46,6 +46,8 @@ impl Decide for Trim {
             return Ok(Change::none(false));
         }
         match &x.state {
+            // It goes with its flow.
+            State::Terminal(_) if x.member.is_some() => Ok(Change::none(false)),
             State::Terminal(terminal) if terminal.retain_until <= cx.at(x) => {
                 let effects = Effects { removed: Some(x.id), ..Effects::default() };
                 Ok(Change { reply: true, effects })

@@ -68,6 +68,7 @@ impl OnExecution for Revoke {
                         | LeaseEnd::Failed
                         | LeaseEnd::Cancelled
                         | LeaseEnd::Delayed
+                        | LeaseEnd::Waiting
                         | LeaseEnd::Released,
                     )
                     | None => {

@@ -22,6 +22,23 @@ pub struct Edit {
     pub remove: BTreeSet<String>,
 }
 
+impl Edit {
+    /// Refuses keys and values that are not allowed.
+    pub(super) fn validate(&self) -> Result<(), Rejection> {
+        check_tags(&self.set)?;
+        self.remove.iter().try_for_each(|key| check_tag_key(key))
+    }
+
+    /// The tags after the change, unless they are too many.
+    pub(super) fn applied(&self, tags: &Tags) -> Result<Tags, Rejection> {
+        let mut tags = tags.clone();
+        tags.retain(|key, _| !self.remove.contains(key));
+        tags.extend(self.set.clone());
+        check_tags(&tags)?;
+        Ok(tags)
+    }
+}
+
 /// Change the tags of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetTags {
@@ -42,15 +59,11 @@ impl OnExecution for SetTags {
     }
 
     fn check(&self, _: &Config) -> Result<(), Rejection> {
-        check_tags(&self.edit.set)?;
-        self.edit.remove.iter().try_for_each(|key| check_tag_key(key))
+        self.edit.validate()
     }
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<usize>, Rejection> {
-        let mut tags = x.tags.clone();
-        tags.retain(|key, _| !self.edit.remove.contains(key));
-        tags.extend(self.edit.set.clone());
-        check_tags(&tags)?;
+        let tags = self.edit.applied(&x.tags)?;
         if tags == x.tags {
             return Ok(Change::none(tags.len()));
         }

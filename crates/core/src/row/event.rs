@@ -1,8 +1,11 @@
 //! An event as columns.
 
+use uuid::Uuid;
+
 use super::{execution_id, failure_of, number, parse, present, worker_of};
 use crate::backend::StoreError;
 use crate::event::{Event, EventKind, EventName};
+use crate::ids::FlowId;
 use crate::text::{LaneId, Namespace};
 use crate::time::Millis;
 
@@ -14,7 +17,8 @@ pub struct EventRow {
     pub execution_id: Vec<u8>,
     pub at_ms: i64,
     pub namespace: String,
-    pub lane_id: String,
+    pub lane_id: Option<String>,
+    pub flow_id: Option<[u8; 16]>,
     pub kind: String,
     pub attempt_index: Option<i64>,
     pub outcome: Option<String>,
@@ -25,16 +29,18 @@ pub struct EventRow {
     pub retry_at_ms: Option<i64>,
     pub priority_from: Option<i64>,
     pub priority_to: Option<i64>,
+    pub members: Option<i64>,
 }
 
 impl From<&Event> for EventRow {
     fn from(event: &Event) -> Self {
         let mut row = Self {
-            partition_key: i64::from(event.execution.partition().index()),
-            execution_id: event.execution.uuid().as_bytes().to_vec(),
+            partition_key: i64::from(event.subject().partition().index()),
+            execution_id: event.subject().uuid().as_bytes().to_vec(),
+            flow_id: event.flow.map(|flow| flow.0.into_bytes()),
             at_ms: event.at.0,
             namespace: event.namespace.to_string(),
-            lane_id: event.lane.to_string(),
+            lane_id: event.lane.as_ref().map(ToString::to_string),
             kind: event.kind.name().to_string(),
             ..Self::default()
         };
@@ -69,7 +75,13 @@ impl From<&Event> for EventRow {
                 row.reason = Some(reason.clone());
             }
             EventKind::Held { reason } => row.reason = Some(reason.clone()),
-            EventKind::Unheld => {}
+            EventKind::FlowCancelRequested { policy, reason, members } => {
+                row.outcome = Some(policy.to_string());
+                row.reason = Some(reason.clone());
+                row.members = Some(i64::from(*members));
+            }
+            EventKind::FlowEnded { state } => row.outcome = Some(state.to_string()),
+            EventKind::Unheld | EventKind::FlowReopened => {}
         }
         row
     }
@@ -82,6 +94,8 @@ impl EventRow {
         let worker = || worker_of(self.worker_id.as_deref(), self.worker_instance_id.as_deref());
         let reason = || present("reason", self.reason.clone());
         let outcome = || parse("outcome", present("outcome", self.outcome.as_deref())?);
+        let subject = execution_id(self.partition_key, &self.execution_id)?;
+        let mut execution = Some(subject);
         let kind = match parse("kind", &self.kind)? {
             EventName::Completion => EventKind::Completion {
                 outcome: outcome()?,
@@ -117,11 +131,25 @@ impl EventRow {
             EventName::Replayed => EventKind::Replayed { outcome: outcome()?, reason: reason()? },
             EventName::Held => EventKind::Held { reason: reason()? },
             EventName::Unheld => EventKind::Unheld,
+            EventName::FlowCancelRequested => EventKind::FlowCancelRequested {
+                policy: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
+                reason: reason()?,
+                members: number("members", present("members", self.members)?)?,
+            },
+            EventName::FlowEnded => EventKind::FlowEnded {
+                state: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
+            },
+            EventName::FlowReopened => EventKind::FlowReopened,
         };
+        if kind.of_flow() {
+            execution = None;
+        }
+        let lane = self.lane_id.as_deref();
         Ok(Event {
-            execution: execution_id(self.partition_key, &self.execution_id)?,
+            execution,
+            flow: self.flow_id.map(|id| FlowId(Uuid::from_bytes(id))),
             namespace: parse::<Namespace>("namespace", &self.namespace)?,
-            lane: parse::<LaneId>("lane_id", &self.lane_id)?,
+            lane: lane.map(|lane| parse::<LaneId>("lane_id", lane)).transpose()?,
             at: Millis(self.at_ms),
             kind,
         })

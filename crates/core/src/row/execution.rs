@@ -12,9 +12,11 @@ use crate::execution::{
     Active, Attempt, Counts, Ending, Execution, Facts, Failure, Fingerprint, Hold, Lease, Next,
     Priority, Progress, Runnable, Spec, State, Tags, Terminal, Wait,
 };
+use crate::flow::Member;
+use crate::ids::{ExecutionId, FlowId};
 use crate::policy::Policy;
 use crate::state::{Phase, TerminalOutcome, words};
-use crate::text::{Creator, IdempotencyKey, Kind, LaneId, Namespace};
+use crate::text::{Creator, IdempotencyKey, Kind, LaneId, Namespace, NodeName};
 use crate::time::Millis;
 
 /// The columns of an execution, named as in the table. Texts are borrowed: from the execution that is
@@ -44,6 +46,9 @@ pub struct ExecutionRow<'a> {
     pub progress_percent: Option<i64>,
     pub progress_message: Option<&'a str>,
     pub progress_at_ms: Option<i64>,
+    pub flow_id: Option<[u8; 16]>,
+    pub node: Option<&'a str>,
+    pub input_from: Option<[u8; 16]>,
     pub started_at_ms: Option<i64>,
     pub updated_at_ms: i64,
     pub phase: &'a str,
@@ -53,6 +58,7 @@ pub struct ExecutionRow<'a> {
     pub wait_reason: Option<&'a str>,
     pub held_reason: Option<&'a str>,
     pub held_at_ms: Option<i64>,
+    pub gated: bool,
     pub lease_end: Option<&'a str>,
     pub attempt_index: Option<i64>,
     pub attempt_kind: Option<&'a str>,
@@ -120,6 +126,9 @@ impl<'a> From<&'a Execution> for ExecutionRow<'a> {
             progress_percent: progress.and_then(|p| p.percent.map(i64::from)),
             progress_message: progress.and_then(|p| p.message.as_deref()),
             progress_at_ms: progress.map(|p| p.at.0),
+            flow_id: x.flow().map(|flow| flow.0.into_bytes()),
+            node: x.member.as_ref().and_then(|member| member.node.as_ref().map(NodeName::as_str)),
+            input_from: x.input_from.map(|id| id.uuid().into_bytes()),
             started_at_ms: x.started_at.map(|at| at.0),
             updated_at_ms: x.updated_at.0,
             phase: x.state.phase().as_str(),
@@ -139,6 +148,7 @@ impl<'a> ExecutionRow<'a> {
         self.wait_reason = r.wait.map(|wait| wait.reason.as_str());
         self.held_at_ms = r.hold.as_ref().map(|hold| hold.at.0);
         self.held_reason = r.hold.as_ref().map(|hold| hold.reason.as_str());
+        self.gated = r.gated;
         self.lease_end = r.last_lease.map(|how| how.as_str());
         let word = match &r.next {
             Next::First => NextWord::First,
@@ -179,7 +189,9 @@ impl<'a> ExecutionRow<'a> {
                 self.cancelled_by = Some(by.as_str());
                 self.end_reason = Some(reason);
             }
-            Ending::Expired { reason } => self.end_reason = Some(reason),
+            Ending::Expired { reason } | Ending::Skipped { reason } => {
+                self.end_reason = Some(reason);
+            }
         }
         self
     }
@@ -224,6 +236,10 @@ impl<'a> ExecutionRow<'a> {
                 replays: number("replays", self.replays)?,
             },
             progress: self.read_progress()?,
+            member: self.read_member()?,
+            input_from: self
+                .input_from
+                .map(|uuid| ExecutionId::from_parts(id.partition(), Uuid::from_bytes(uuid))),
             started_at: at(self.started_at_ms),
             updated_at: Millis(self.updated_at_ms),
             state: self.read_state(lease)?,
@@ -253,6 +269,12 @@ impl<'a> ExecutionRow<'a> {
             fingerprint: Fingerprint(self.fingerprint.to_vec()),
             created_at: Millis(self.created_at_ms),
         })
+    }
+
+    fn read_member(&self) -> Result<Option<Member>, StoreError> {
+        let Some(flow) = self.flow_id else { return Ok(None) };
+        let node = self.node.map(|node| parse::<NodeName>("node", node)).transpose()?;
+        Ok(Some(Member { flow: FlowId(Uuid::from_bytes(flow)), node }))
     }
 
     fn read_tags(&self) -> Result<Tags, StoreError> {
@@ -303,6 +325,7 @@ impl<'a> ExecutionRow<'a> {
             next,
             wait: wait.transpose()?,
             hold: hold.transpose()?,
+            gated: self.gated,
             last_lease: self.read_lease_end()?,
         })
     }
@@ -343,6 +366,7 @@ impl<'a> ExecutionRow<'a> {
                 Ending::Cancelled { by: parse("cancelled_by", by)?, reason: reason()? }
             }
             TerminalOutcome::Expired => Ending::Expired { reason: reason()? },
+            TerminalOutcome::Skipped => Ending::Skipped { reason: reason()? },
         };
         let attempt = self.attempt_index.map(|_| self.read_attempt(None)).transpose()?;
         Ok(Terminal {

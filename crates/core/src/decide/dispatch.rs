@@ -1,0 +1,95 @@
+//! Dispatch: a member ended, and its flow learns of it.
+//!
+//! Every edge out of it is resolved, groups fire, what waited is let go or skipped, the flow counts
+//! the end, and ends itself with the last one. The row that asked for it goes in the same transaction,
+//! so it happens once. Sent twice: nothing is left to do.
+
+use super::graph::{Draft, End};
+use super::{Again, COMMAND_BYTES, Decide};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::execution::State;
+use crate::flow::EdgeState;
+use crate::fold::{Change, Cx, Effects, GraphEffects, Key, WorkingSet};
+use crate::ids::{ExecutionId, FlowId};
+use crate::limits::Config;
+
+/// Tell a flow that a member ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DispatchCompletion {
+    /// The flow.
+    pub flow: FlowId,
+    /// The member.
+    pub execution: ExecutionId,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatched {
+    /// So many edges were resolved.
+    Advanced(u32),
+    /// Somebody else was faster, or it was replayed.
+    NoOp,
+}
+
+impl Decide for DispatchCompletion {
+    type Reply = Dispatched;
+    const NAME: &'static str = "dispatch_completion";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+        let (flow, id) = (self.flow, self.execution);
+        let mut keys = vec![Key::Flow(flow), Key::Outgoing(flow, id), Key::Dispatch(id)];
+        let Some(edges) = have.graph.outgoing.get(&(flow, id)) else { return keys };
+        keys.push(Key::Execution(id));
+        for edge in have.graph.edges_of(flow, Some(edges)) {
+            if matches!(edge.state, EdgeState::Unsatisfied { .. }) {
+                keys.push(Key::Group(flow, edge.downstream));
+                keys.push(Key::Execution(edge.downstream));
+            }
+        }
+        keys
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Dispatched>, Rejection> {
+        let id = self.execution;
+        if !matches!(have.graph.dispatch.get(&id), Some(Some(_))) {
+            return Ok(Change::none(Dispatched::NoOp));
+        }
+        let (Some(flow), Ok(x)) = (have.graph.known_flow(self.flow), have.execution(id)) else {
+            return Ok(forget(id));
+        };
+        let (State::Terminal(terminal), Some(end)) = (&x.state, End::of(x)) else {
+            return Ok(forget(id));
+        };
+        let mut draft = Draft::new(have, flow, cx);
+        let mut advanced = 0;
+        let edges = have.graph.outgoing.get(&(flow.id, id)).filter(|_| !flow.is_closed());
+        for edge in have.graph.edges_of(flow.id, edges) {
+            advanced += u32::from(draft.resolve(edge, end, cx)?);
+        }
+        draft.undispatch(id);
+        draft.count(terminal);
+        draft.finish();
+        Ok(draft.change(Dispatched::Advanced(advanced)))
+    }
+
+    fn again(_: &Dispatched) -> Again<Dispatched> {
+        Again::Reply(Dispatched::NoOp)
+    }
+}
+
+/// There is nothing to tell, or nobody to tell it to.
+fn forget(id: ExecutionId) -> Change<Dispatched> {
+    let graph = GraphEffects { dispatch: vec![(id, None)], ..GraphEffects::default() };
+    let effects = Effects { graph: Some(Box::new(graph)), ..Effects::default() };
+    Change { reply: Dispatched::NoOp, effects }
+}

@@ -1,0 +1,281 @@
+//! Extend a flow by a graph: nodes, edges to and from what is there, and joins, in one transaction.
+//!
+//! Anybody may extend a flow that is not sealed; a running member may always extend its own. An
+//! execution outside any flow that does so becomes the root of a new one. Sent twice: what is there
+//! already, and the same, is left as it is.
+
+use super::graph::{Draft, exists, growing, not_a_member, unfinished};
+use super::submit_flow::{member, reachable, unknown};
+use super::{COMMAND_BYTES, Decide, group_policy, holder};
+use crate::command::Traffic;
+use crate::decide::create_flow::CreateFlow;
+use crate::error::{Code, Rejection};
+use crate::execution::{Execution, Fence, Fingerprint};
+use crate::flow::{
+    Edge, EdgeState, Flow, Graph, GroupState, Link, Member, Node, Reach, circle,
+};
+use crate::fold::{Change, Cx, Key, WorkingSet};
+use crate::ids::{ExecutionId, FlowId};
+use crate::limits::{Config, FLOW_EDGES_MAX, FLOW_NODES_MAX};
+use crate::text::FlowKind;
+
+/// Extend a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtendFlow {
+    /// The flow.
+    pub flow: FlowId,
+    /// What to add.
+    pub graph: Graph,
+    /// Whether it is complete then.
+    pub seal: bool,
+    /// The running member that adds it, with its proof.
+    pub by: Option<(ExecutionId, Fence)>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// The flow.
+    pub flow_id: FlowId,
+    /// The graph as it is now.
+    pub graph_revision: u64,
+    /// How many members there are.
+    pub node_count: u32,
+}
+
+/// What a flow is called that an execution begins by adding others to itself.
+const ROOTED: &str = "rooted";
+
+impl ExtendFlow {
+    /// The flow, and whether it begins with this.
+    fn found(&self, have: &WorkingSet, cx: &Cx<'_>) -> Result<(Flow, Option<Execution>), Rejection> {
+        let by = match self.by {
+            None => None,
+            Some((id, fence)) => {
+                let x = have.execution(id)?;
+                holder(x, fence, cx.at(x))?;
+                Some(x)
+            }
+        };
+        match (have.graph.known_flow(self.flow), by) {
+            (Some(flow), Some(x)) if x.flow() != Some(flow.id) => Err(not_a_member(flow.id, x.id)),
+            (Some(flow), by) => {
+                growing(flow, by.is_some())?;
+                Ok((flow.clone(), None))
+            }
+            (None, Some(x)) if x.flow().is_none() && self.flow == FlowId::rooted_at(x.id)
+                && x.id.partition() == self.flow.partition() =>
+            {
+                let kind = FlowKind::new(ROOTED).expect("a valid kind");
+                let mut create = CreateFlow::new(self.flow, kind);
+                create.namespace = x.spec.namespace.clone();
+                create.creator = x.spec.creator.clone();
+                let mut flow = create.flow(Fingerprint::of(&[]), cx.now);
+                flow.sealed = true;
+                flow.nodes = 1;
+                flow.revision = 1;
+                let mut root = x.changed(cx.at(x));
+                root.member = Some(Member { flow: flow.id, node: None });
+                Ok((flow, Some(root)))
+            }
+            (None, _) => Err(have.graph.flow(self.flow).expect_err("it is not there")),
+        }
+    }
+
+    /// Refuses edges that would close a circle through what is there.
+    fn check_circles(&self, have: &WorkingSet) -> Result<(), Rejection> {
+        let flow = self.flow;
+        let mut links: Vec<_> =
+            self.graph.links.iter().map(|link| (link.from.id(flow), link.to.id(flow))).collect();
+        let upstream: std::collections::BTreeSet<_> = links.iter().map(|(from, _)| *from).collect();
+        let ends: std::collections::BTreeSet<_> = links.iter().map(|(_, to)| *to).collect();
+        links.extend(have.graph.added.iter().filter(|row| row.0 == flow).map(|row| (row.1, row.2)));
+        for to in ends {
+            match have.graph.reach.get(&(flow, to)) {
+                None => {}
+                Some(Reach::TooMany) => {
+                    let said = format!("too many executions lie behind {to} to look at");
+                    return Err(Rejection::new(Code::CycleUnverifiable, said));
+                }
+                Some(Reach::All(reached)) => {
+                    links.extend(reached.intersection(&upstream).map(|from| (to, *from)));
+                }
+            }
+        }
+        match circle(&links) {
+            None => Ok(()),
+            Some((from, to)) => Err(self.graph.circular(flow, from, to)),
+        }
+    }
+}
+
+impl Decide for ExtendFlow {
+    type Reply = Extended;
+    const NAME: &'static str = "extend_flow";
+    const TRAFFIC: Traffic = Traffic::Create;
+
+    fn validate(&self, config: &Config) -> Result<(), Rejection> {
+        self.graph.validate(self.flow, None, config)
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES + self.graph.bytes()
+    }
+
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+        let flow = self.flow;
+        let mut keys = vec![Key::Flow(flow)];
+        keys.extend(self.by.map(|(id, _)| Key::Execution(id)));
+        keys.extend(self.graph.nodes.iter().map(|node| Key::Execution(node.create.id)));
+        for link in &self.graph.links {
+            let (from, to) = (link.from.id(flow), link.to.id(flow));
+            keys.extend([Key::Execution(from), Key::Execution(to)]);
+            keys.extend([Key::Group(flow, to), Key::Pair(flow, from, to)]);
+            if have.execution(to).is_ok() {
+                keys.push(Key::Reach(flow, to));
+            }
+        }
+        for (node, _) in &self.graph.joins {
+            keys.extend([Key::Execution(node.id(flow)), Key::Group(flow, node.id(flow))]);
+        }
+        if self.seal {
+            keys.push(Key::Groups(flow));
+        }
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Extended>, Rejection> {
+        let (flow, root) = self.found(have, cx)?;
+        let mut draft = Draft::new(have, &flow, cx);
+        if let Some(root) = root {
+            draft.put_execution(root);
+        }
+        self.check_circles(have)?;
+        for node in &self.graph.nodes {
+            add_node(&mut draft, node, cx)?;
+        }
+        for (node, policy) in &self.graph.joins {
+            let Some(x) = draft.member(node.id(flow.id)).cloned() else {
+                return Err(unknown(node));
+            };
+            let staged = |group: &crate::flow::Group| {
+                group.staged > 0 && (group.policy == *policy || group.state == GroupState::Pending)
+            };
+            match draft.group(x.id) {
+                // Sent again.
+                Some(group) if staged(group) && group.policy == *policy => {}
+                Some(group) if staged(group) => return Err(group_policy::fixed(x.id)),
+                Some(_) | None => {
+                    unfinished(&x)?;
+                    let mut group = draft.open_group(&x)?;
+                    group.policy = *policy;
+                    draft.put_group(group);
+                }
+            }
+        }
+        let mut applied = Vec::with_capacity(self.graph.links.len());
+        for link in &self.graph.links {
+            applied.extend(add_link(&mut draft, link, have)?);
+        }
+        // Only when all are counted: a group must not fire before it is whole.
+        for edge in &applied {
+            draft.settle(edge, cx)?;
+        }
+        if draft.flow.nodes > FLOW_NODES_MAX || draft.flow.edges > FLOW_EDGES_MAX {
+            let said = format!(
+                "flow {} would have {} members and {} edges",
+                flow.id, draft.flow.nodes, draft.flow.edges
+            );
+            return Err(Rejection::new(Code::FlowTooLarge, said));
+        }
+        self.check_joins(&draft, have)?;
+        draft.flow.sealed |= self.seal;
+        draft.finish();
+        let reply = Extended {
+            flow_id: flow.id,
+            graph_revision: draft.flow.revision,
+            node_count: draft.flow.nodes,
+        };
+        Ok(draft.change(reply))
+    }
+}
+
+impl ExtendFlow {
+    /// A quorum must be reachable once nothing is added any more; one in this graph at once.
+    fn check_joins(&self, draft: &Draft<'_>, have: &WorkingSet) -> Result<(), Rejection> {
+        let flow = self.flow;
+        let own = self.graph.joins.iter().map(|(node, _)| node.id(flow));
+        let sealed = have.graph.groups.keys().filter(|(of, _)| self.seal && *of == flow);
+        for id in own.chain(sealed.map(|(_, id)| *id)) {
+            let group = draft.group(id).filter(|group| group.state == GroupState::Pending);
+            if let Some(group) = group {
+                reachable(&id, group.policy, group.staged)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add_node(draft: &mut Draft<'_>, node: &Node, cx: &Cx<'_>) -> Result<(), Rejection> {
+    if let Some(x) = draft.execution(node.create.id) {
+        let same = x.flow() == Some(draft.flow.id)
+            && x.spec.fingerprint == node.create.fingerprint();
+        if same {
+            return Ok(());
+        }
+        let why = "is the name of a member that was created with other content";
+        return Err(Rejection::invalid(Code::NodeConflict, "node", &node.name, why));
+    }
+    if node.create.namespace != draft.flow.spec.namespace {
+        let why = format!("of node {} is not that of the flow", node.name);
+        let namespace = &node.create.namespace;
+        return Err(Rejection::invalid(Code::InvalidInput, "namespace", namespace, why));
+    }
+    let (x, blob) = member(node, draft.flow.id, false, cx.now)?;
+    draft.put_execution(x);
+    draft.put_blob(blob);
+    draft.flow.nodes += 1;
+    draft.flow.revision += 1;
+    Ok(())
+}
+
+fn add_link(
+    draft: &mut Draft<'_>,
+    link: &Link,
+    have: &WorkingSet,
+) -> Result<Option<Edge>, Rejection> {
+    let flow = draft.flow.id;
+    let (upstream, downstream) = (link.from.id(flow), link.to.id(flow));
+    let pair = have.graph.pairs.get(&(flow, upstream, downstream)).copied().flatten();
+    if let Some(edge) = pair.and_then(|id| have.graph.edges.get(&(flow, id))?.as_ref()) {
+        let same = edge.kind == link.kind
+            && edge.name == link.name
+            && edge.data_passing_ref == link.data_passing_ref;
+        return if same { Ok(None) } else { Err(exists(edge)) };
+    }
+    if draft.member(upstream).is_none() {
+        return Err(unknown(&link.from));
+    }
+    let Some(x) = draft.member(downstream).cloned() else { return Err(unknown(&link.to)) };
+    unfinished(&x)?;
+    let mut group = draft.open_group(&x)?;
+    group.staged += 1;
+    let edge = Edge {
+        id: link.id(flow),
+        flow,
+        upstream,
+        downstream,
+        kind: link.kind,
+        name: link.name.clone(),
+        data_passing_ref: link.data_passing_ref.clone(),
+        round: group.round,
+        created_at: draft.at,
+        state: EdgeState::Staged,
+    };
+    draft.put_group(group);
+    draft.flow.edges += 1;
+    draft.flow.revision += 1;
+    draft.apply(&edge).map(Some)
+}

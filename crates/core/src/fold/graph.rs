@@ -1,0 +1,305 @@
+//! The rows of flows in a batch: what is loaded of them, what one command changes, what is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Code, Rejection};
+use crate::execution::Execution;
+use crate::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel, Reach};
+use crate::fold::{Blob, Delta, Key, Write};
+use crate::ids::{EdgeId, ExecutionId, FlowId};
+use crate::limits::CYCLE_NODES_MAX;
+use crate::state::Phase;
+
+/// Names a group: the flow and the execution that waits.
+pub type GroupKey = (FlowId, ExecutionId);
+
+/// Loaded rows of flows; `None` is a row known to be absent.
+#[derive(Clone, Debug, Default)]
+pub struct GraphSet {
+    /// Flows.
+    pub flows: BTreeMap<FlowId, Option<Flow>>,
+    /// Groups.
+    pub groups: BTreeMap<GroupKey, Option<Group>>,
+    /// Groups that somebody else holds; they were not waited for.
+    pub taken: BTreeSet<GroupKey>,
+    /// Flows of which every group was loaded.
+    pub grouped: BTreeSet<FlowId>,
+    /// Edges.
+    pub edges: BTreeMap<(FlowId, EdgeId), Option<Edge>>,
+    /// Which edge leads from one execution to another.
+    pub pairs: BTreeMap<(FlowId, ExecutionId, ExecutionId), Option<EdgeId>>,
+    /// The edges out of an execution.
+    pub outgoing: BTreeMap<GroupKey, BTreeSet<EdgeId>>,
+    /// The edges into an execution.
+    pub incoming: BTreeMap<GroupKey, BTreeSet<EdgeId>>,
+    /// What can be reached from an execution, as of before the batch.
+    pub reach: BTreeMap<GroupKey, Reach>,
+    /// Edges that the batch added, from where and to where.
+    pub added: Vec<(FlowId, ExecutionId, ExecutionId)>,
+    /// Members of a flow that have not ended, in order of their ids, as of before the batch.
+    pub members: BTreeMap<FlowId, Vec<(ExecutionId, Phase)>>,
+    /// Members whose end is still to be dispatched.
+    pub dispatch: BTreeMap<ExecutionId, Option<Dispatch>>,
+    /// Groups whose siblings are still to be cancelled.
+    pub cancels: BTreeMap<GroupKey, Option<PendingCancel>>,
+    /// Cancellations that are not done.
+    pub backlogs: BTreeMap<FlowId, Option<Backlog>>,
+    /// The first owed members of such a flow, in order of their ids, as of before the batch.
+    pub owed: BTreeMap<FlowId, Vec<ExecutionId>>,
+    /// The first members of a flow that is to be removed, as of before the batch.
+    pub first: BTreeMap<FlowId, Vec<ExecutionId>>,
+}
+
+impl GraphSet {
+    /// Whether the row was looked up.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        match key {
+            Key::Flow(id) => self.flows.contains_key(id),
+            Key::Group(flow, id) => self.groups.contains_key(&(*flow, *id)),
+            Key::FreeGroup(flow, id) => {
+                let key = (*flow, *id);
+                self.groups.contains_key(&key) || self.taken.contains(&key)
+            }
+            Key::Groups(flow) => self.grouped.contains(flow),
+            Key::Edge(flow, id) => self.edges.contains_key(&(*flow, *id)),
+            Key::Pair(flow, from, to) => self.pairs.contains_key(&(*flow, *from, *to)),
+            Key::Outgoing(flow, id) => self.outgoing.contains_key(&(*flow, *id)),
+            Key::Incoming(flow, id) => self.incoming.contains_key(&(*flow, *id)),
+            Key::Reach(flow, id) => self.reach.contains_key(&(*flow, *id)),
+            Key::Members(flow) => self.members.contains_key(flow),
+            Key::Dispatch(id) => self.dispatch.contains_key(id),
+            Key::Cancel(flow, id) => self.cancels.contains_key(&(*flow, *id)),
+            Key::Backlog(flow) => self.backlogs.contains_key(flow),
+            Key::Owed(flow) => self.owed.contains_key(flow),
+            Key::First(flow) => self.first.contains_key(flow),
+            Key::Execution(_)
+            | Key::Idempotency(..)
+            | Key::Consumer(_)
+            | Key::Step(..)
+            | Key::Unseen(_) => false,
+        }
+    }
+
+    /// The flow, or the answer that there is none.
+    pub fn flow(&self, id: FlowId) -> Result<&Flow, Rejection> {
+        self.known_flow(id).ok_or_else(|| {
+            let mut gone = Rejection::new(Code::FlowNotFound, format!("there is no flow {id}"));
+            gone.value = Some(id.to_string());
+            gone
+        })
+    }
+
+    /// The flow, if there is one.
+    pub fn known_flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).and_then(Option::as_ref)
+    }
+
+    /// The group, if there is one.
+    pub fn group(&self, key: GroupKey) -> Option<&Group> {
+        self.groups.get(&key).and_then(Option::as_ref)
+    }
+
+    /// The edges whose ids are in `of`.
+    pub fn edges_of(&self, flow: FlowId, of: Option<&BTreeSet<EdgeId>>) -> Vec<&Edge> {
+        let ids = of.into_iter().flatten();
+        ids.filter_map(|id| self.edges.get(&(flow, *id))?.as_ref()).collect()
+    }
+
+    /// Takes in edges that were loaded because they lead out of, or into, an execution.
+    pub fn load_edges(&mut self, key: &Key, edges: Vec<Edge>) {
+        let ids = edges.iter().map(|edge| edge.id).collect();
+        match key {
+            Key::Outgoing(flow, id) => drop(self.outgoing.insert((*flow, *id), ids)),
+            Key::Incoming(flow, id) => drop(self.incoming.insert((*flow, *id), ids)),
+            _ => unreachable!("only these name many edges"), // not ours: a caller's mistake
+        }
+        self.edges.extend(edges.into_iter().map(|edge| ((edge.flow, edge.id), Some(edge))));
+    }
+
+    /// Takes in every group of a flow.
+    pub fn load_groups(&mut self, flow: FlowId, groups: Vec<Group>) {
+        self.grouped.insert(flow);
+        let rows = groups.into_iter().map(|group| ((flow, group.downstream), Some(group)));
+        self.groups.extend(rows);
+    }
+
+    /// Whether an edge from `from` to `to` would close a circle, given what was reachable before the
+    /// batch and what it added since. Nothing when there is too much to look at.
+    pub fn closes_circle(&self, flow: FlowId, from: ExecutionId, to: ExecutionId) -> Option<bool> {
+        let mut seen = BTreeSet::from([to]);
+        let mut fresh = vec![to];
+        while let Some(at) = fresh.pop() {
+            if at == from {
+                return Some(true);
+            }
+            if seen.len() > CYCLE_NODES_MAX {
+                return None;
+            }
+            let mut next = Vec::new();
+            match self.reach.get(&(flow, at)) {
+                Some(Reach::TooMany) => return None,
+                Some(Reach::All(reached)) => next.extend(reached.iter().copied()),
+                // It was reached through what was loaded, or it is new: nothing else leads on.
+                None => {}
+            }
+            let added = self.added.iter().filter(|(of, up, _)| *of == flow && *up == at);
+            next.extend(added.map(|(_, _, down)| *down));
+            fresh.extend(next.into_iter().filter(|id| seen.insert(*id)));
+        }
+        Some(false)
+    }
+}
+
+/// What one accepted command changes in a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GraphEffects {
+    /// The flow as it is to be.
+    pub flow: Option<Flow>,
+    /// A flow that goes, with its edges and groups.
+    pub removed: Option<FlowId>,
+    /// Groups as they are to be.
+    pub groups: Vec<Group>,
+    /// Edges as they are to be.
+    pub edges: Vec<Edge>,
+    /// Executions as they are to be.
+    pub executions: Vec<Execution>,
+    /// Executions that go, with everything they owned.
+    pub gone: Vec<ExecutionId>,
+    /// Bytes to keep.
+    pub blobs: Vec<Blob>,
+    /// Members whose end is to be dispatched, or was.
+    pub dispatch: Vec<(ExecutionId, Option<Dispatch>)>,
+    /// Groups whose siblings are to be cancelled, or were.
+    pub cancels: Vec<(GroupKey, Option<PendingCancel>)>,
+    /// A cancellation that is not done, or is.
+    pub backlog: Option<(FlowId, Option<Backlog>)>,
+    /// Members that are owed, or are not any more.
+    pub owed: Vec<(FlowId, ExecutionId, bool)>,
+}
+
+/// What a batch changes in flows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GraphWrites {
+    /// Flows that go, with their edges and groups.
+    pub removed: BTreeSet<FlowId>,
+    /// Flows to insert or update.
+    pub flows: Vec<Write<Flow>>,
+    /// Groups to insert or update.
+    pub groups: Vec<Write<Group>>,
+    /// Edges to insert, or to change the state of.
+    pub edges: Vec<Write<Edge>>,
+    /// Ends to be dispatched.
+    pub dispatch: Delta<Dispatch>,
+    /// Groups whose siblings are to be cancelled.
+    pub cancels: Delta<PendingCancel>,
+    /// Cancellations that are not done.
+    pub backlogs: BTreeMap<FlowId, Option<Backlog>>,
+    /// Owed members.
+    pub owed: Delta<(FlowId, ExecutionId)>,
+}
+
+/// Rows as they were before the batch.
+#[derive(Default)]
+pub(super) struct Before {
+    flows: BTreeMap<FlowId, Option<Flow>>,
+    groups: BTreeMap<GroupKey, Option<Group>>,
+    edges: BTreeMap<(FlowId, EdgeId), Option<Edge>>,
+    dispatch: BTreeMap<ExecutionId, Option<Dispatch>>,
+    cancels: BTreeMap<GroupKey, Option<PendingCancel>>,
+}
+
+/// Puts a row in place and remembers what stood there before the batch.
+fn put<K: Ord + Clone, T: Clone>(
+    rows: &mut BTreeMap<K, Option<T>>,
+    before: &mut BTreeMap<K, Option<T>>,
+    key: K,
+    row: Option<T>,
+) {
+    let was = rows.insert(key.clone(), row).flatten();
+    before.entry(key).or_insert(was);
+}
+
+impl GraphSet {
+    /// Takes over what one command changes in a flow; executions and bytes are the caller's.
+    pub(super) fn absorb(
+        &mut self,
+        effects: GraphEffects,
+        set: &mut GraphWrites,
+        was: &mut Before,
+    ) {
+        if let Some(flow) = effects.removed {
+            put(&mut self.flows, &mut was.flows, flow, None);
+            set.removed.insert(flow);
+        }
+        if let Some(flow) = effects.flow {
+            put(&mut self.flows, &mut was.flows, flow.id, Some(flow));
+        }
+        for group in effects.groups {
+            let key = (group.flow, group.downstream);
+            put(&mut self.groups, &mut was.groups, key, Some(group));
+        }
+        for edge in effects.edges {
+            self.absorb_edge(edge, was);
+        }
+        for (id, row) in effects.dispatch {
+            put(&mut self.dispatch, &mut was.dispatch, id, row);
+        }
+        for (key, row) in effects.cancels {
+            put(&mut self.cancels, &mut was.cancels, key, row);
+        }
+        if let Some((flow, row)) = effects.backlog {
+            self.backlogs.insert(flow, row);
+            set.backlogs.insert(flow, row);
+        }
+        for (flow, id, owes) in effects.owed {
+            if owes {
+                set.owed.insert.push((flow, id));
+            } else {
+                set.owed.remove.push((flow, id));
+            }
+        }
+    }
+
+    fn absorb_edge(&mut self, edge: Edge, was: &mut Before) {
+        let (flow, id) = (edge.flow, edge.id);
+        if !matches!(self.edges.get(&(flow, id)), Some(Some(_))) {
+            self.added.push((flow, edge.upstream, edge.downstream));
+            self.pairs.insert((flow, edge.upstream, edge.downstream), Some(id));
+            if let Some(edges) = self.outgoing.get_mut(&(flow, edge.upstream)) {
+                edges.insert(id);
+            }
+            if let Some(edges) = self.incoming.get_mut(&(flow, edge.downstream)) {
+                edges.insert(id);
+            }
+        }
+        put(&mut self.edges, &mut was.edges, (flow, id), Some(edge));
+    }
+
+    /// What the batch changed, in the end.
+    pub(super) fn writes(&self, was: Before, set: &mut GraphWrites) {
+        set.flows = changes(was.flows, &self.flows);
+        set.groups = changes(was.groups, &self.groups);
+        set.edges = changes(was.edges, &self.edges);
+        for write in changes(was.dispatch, &self.dispatch) {
+            set.dispatch.remove.extend(write.before);
+            set.dispatch.insert.extend(write.after);
+        }
+        for write in changes(was.cancels, &self.cancels) {
+            set.cancels.remove.extend(write.before);
+            set.cancels.insert.extend(write.after);
+        }
+        set.owed.insert.sort_unstable();
+        set.owed.remove.sort_unstable();
+    }
+}
+
+fn changes<K: Ord, T: Clone + PartialEq>(
+    was: BTreeMap<K, Option<T>>,
+    is: &BTreeMap<K, Option<T>>,
+) -> Vec<Write<T>> {
+    let writes = was.into_iter().map(|(key, before)| {
+        let after = is.get(&key).cloned().flatten();
+        Write { before, after }
+    });
+    writes.filter(|write| write.before != write.after).collect()
+}
