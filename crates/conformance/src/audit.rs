@@ -1,5 +1,7 @@
 //! Checks that stored rows agree with each other, whatever led to them.
 
+mod flows;
+
 use std::collections::BTreeSet;
 
 use ff_core::event::EventKind;
@@ -48,15 +50,16 @@ pub fn audit(tables: &Tables, now: Millis) {
         .map(|(id, _)| *id)
         .chain(tables.steps.keys().map(|(id, _)| *id))
         .chain(tables.blobs.keys().map(|at| at.execution()))
-        .chain(tables.events.values().map(|event| event.execution))
+        .chain(tables.events.values().filter_map(|event| event.execution))
     {
         assert!(tables.executions.contains_key(&owner), "{owner} is gone but owns rows");
     }
+    flows::audit(tables);
 }
 
 /// Every ending is one completion event; a replay takes one back.
 fn check_endings(tables: &Tables, x: &ff_core::Execution) {
-    let own = tables.events.values().filter(|event| event.execution == x.id);
+    let own = tables.events.values().filter(|event| event.execution == Some(x.id));
     let (mut ended, mut replayed) = (0, 0);
     for event in own {
         match event.kind {
@@ -68,7 +71,10 @@ fn check_endings(tables: &Tables, x: &ff_core::Execution) {
             | EventKind::LeaseReclaimed { .. }
             | EventKind::PriorityChanged { .. }
             | EventKind::Held { .. }
-            | EventKind::Unheld => {}
+            | EventKind::Unheld
+            | EventKind::FlowCancelRequested { .. }
+            | EventKind::FlowEnded { .. }
+            | EventKind::FlowReopened => {}
         }
     }
     let terminal = usize::from(matches!(x.state, State::Terminal(_)));

@@ -526,7 +526,7 @@ impl Author {
         let WorkFilter { namespace, tag } = self.work_filter();
         let lane = self.rng.random_bool(0.2).then(|| lane("slow"));
         let execution = self.rng.random_bool(0.4).then(|| self.some_id());
-        Filter { kinds, namespace, lane, execution, tag }
+        Filter { kinds, namespace, lane, execution, flow: None, tag }
     }
 
     fn query(&mut self) -> Query {

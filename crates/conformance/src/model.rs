@@ -3,6 +3,7 @@
 //! It is as plain as it can be. What it answers is right by definition; what a backend answers
 //! is right when it is the same.
 
+mod graph;
 mod store;
 
 use std::collections::BTreeSet;
@@ -16,14 +17,15 @@ use ff_core::decide::deadline::ExpireExecution;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::retention::Trim;
-use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter};
-use ff_core::execution::State;
+use ff_core::event::{Cursor, CursorKind, Event, FeedEvent, Filter};
+use ff_core::execution::{State, Tags};
 use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::TimerKind;
 use ff_core::limits::{CLAIM_BYTES_MAX, Config, PAGE_MAX, PROMOTE_BATCH_MAX};
 use ff_core::query::{Count, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
+use ff_core::text::Kind;
 use ff_core::time::{Clock, Entropy, Millis};
 use ff_core::{Backend, ClaimAsk, Claimed, Claims, fold, needs};
 use tokio::sync::watch;
@@ -41,6 +43,8 @@ pub struct Model {
     config: Config,
     work: watch::Sender<u64>,
     events: watch::Sender<u64>,
+    flows: watch::Sender<u64>,
+    cancels: watch::Sender<u64>,
 }
 
 impl Model {
@@ -53,6 +57,8 @@ impl Model {
             config,
             work: watch::Sender::new(0),
             events: watch::Sender::new(0),
+            flows: watch::Sender::new(0),
+            cancels: watch::Sender::new(0),
         }
     }
 
@@ -83,6 +89,12 @@ impl Model {
         if !set.events.is_empty() {
             self.events.send_modify(|generation| *generation += 1);
         }
+        if !set.graph.dispatch.insert.is_empty() {
+            self.flows.send_modify(|generation| *generation += 1);
+        }
+        if set.graph.cancels_members() {
+            self.cancels.send_modify(|generation| *generation += 1);
+        }
         tables.write(set);
         outcomes
     }
@@ -109,7 +121,7 @@ impl Model {
         let mut claimed = Vec::new();
         let mut bytes = 0;
         for id in chosen {
-            let input = tables.blobs.get(&BlobRef::Input(id)).cloned();
+            let input = tables.input(id);
             let size = input.as_ref().map_or(0, |blob| blob.bytes.len());
             let full = bytes + size > CLAIM_BYTES_MAX && !claimed.is_empty();
             if claimed.len() == max || full {
@@ -160,8 +172,15 @@ impl Backend for Model {
                 all.filter(|timer| tables.serves(timer.execution, filter))
                     .filter(|timer| tables.last_event(timer.execution) <= seen)
                     .map(|timer| (timer.due, Trim { id: timer.execution }.into()))
+                    .take_while(|(due, _): &(Millis, Command)| *due <= now)
+                    .chain(tables.trimmable(filter))
                     .collect()
             }
+            Duty::CompletionDispatch => tables.undispatched(filter),
+            Duty::EdgeCancelDispatcher => tables.cancelling(filter),
+            Duty::EdgeCancelReconciler => tables.cancelled(filter),
+            Duty::CancelBacklog => tables.owing(filter),
+            Duty::DependencyReconciler => tables.stuck(filter),
             Duty::LeaseExpiry => {
                 let mut filed = tables.leases();
                 filed.retain(|lease| tables.serves(lease.execution, filter));
@@ -214,16 +233,16 @@ impl Backend for Model {
             return Ok(page);
         }
         for (seq, event) in tables.events.range(from.seq() + 1..) {
-            let Some(x) = tables.executions.get(&event.execution) else { continue };
-            if !matches(filter, event, x) {
+            let Some((execution_kind, tags)) = tables.subject_of(event) else { continue };
+            if !matches(filter, event, &tags) {
                 continue;
             }
             page.next = Cursor::Seq(*seq);
             page.events.push(FeedEvent {
                 cursor: page.next.clone(),
                 event: event.clone(),
-                execution_kind: x.spec.kind.clone(),
-                tags: x.tags.clone(),
+                execution_kind,
+                tags,
             });
             if page.events.len() == limit {
                 return Ok(page);
@@ -269,19 +288,40 @@ impl Model {
         match interest {
             Interest::Work => &self.work,
             Interest::Events => &self.events,
+            Interest::Flows => &self.flows,
+            Interest::Cancels => &self.cancels,
         }
     }
 }
 
-fn matches(filter: &Filter, event: &ff_core::event::Event, x: &ff_core::Execution) -> bool {
+fn matches(filter: &Filter, event: &Event, tags: &Tags) -> bool {
     (filter.kinds.is_empty() || filter.kinds.contains(&event.kind.name()))
         && filter.namespace.as_ref().is_none_or(|namespace| *namespace == event.namespace)
-        && filter.lane.as_ref().is_none_or(|lane| *lane == event.lane)
-        && filter.execution.is_none_or(|id| id == event.execution)
-        && filter.tag.as_ref().is_none_or(|(key, value)| x.tags.get(key) == Some(value))
+        && filter.lane.as_ref().is_none_or(|lane| Some(lane) == event.lane.as_ref())
+        && filter.execution.is_none_or(|id| id == event.subject())
+        && filter.flow.is_none_or(|flow| Some(flow) == event.flow)
+        && filter.tag.as_ref().is_none_or(|(key, value)| tags.get(key) == Some(value))
 }
 
 impl Tables {
+    /// What an execution is to work on.
+    fn input(&self, id: ExecutionId) -> Option<Blob> {
+        let x = self.executions.get(&id)?;
+        let upstream = x.input_from.and_then(|id| self.executions.get(&id));
+        self.blobs.get(&BlobRef::input(x, upstream)).cloned()
+    }
+
+    /// The kind and the tags of what an event happened to.
+    fn subject_of(&self, event: &Event) -> Option<(Option<Kind>, Tags)> {
+        match (event.execution, event.flow) {
+            (Some(id), _) => {
+                let x = self.executions.get(&id)?;
+                Some((Some(x.spec.kind.clone()), x.tags.clone()))
+            }
+            (None, flow) => Some((None, self.flows.get(&flow?)?.tags.clone())),
+        }
+    }
+
     /// The most urgent and oldest places in the lanes asked for that suit the worker.
     fn candidates(&self, ask: &ClaimAsk) -> Vec<ExecutionId> {
         let suits: BTreeSet<_> = self
@@ -322,6 +362,12 @@ impl Tables {
             | Query::Steps(_)
             | Query::Depths
             | Query::Lanes
+            | Query::FlowPartition(_)
+            | Query::Flows(_)
+            | Query::Edges(..)
+            | Query::Groups(_)
+            | Query::Members(_)
+            | Query::Buckets(_)
             | Query::Consumers => self.paged(query, page, now),
         }
     }

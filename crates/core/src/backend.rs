@@ -220,8 +220,10 @@ pub enum Interest {
     Work,
     /// Something happened.
     Events,
-    /// A flow has work for the engine: a member ended, a group fired, or ends are owed.
+    /// A member of a flow ended, and its flow is to be told.
     Flows,
+    /// A flow is to cancel members: a group fired, or ends are owed.
+    Cancels,
 }
 
 /// A store. See the module for what it may and may not do.

@@ -97,6 +97,8 @@ pub enum Again<R> {
     Reply(R),
     /// A refusal that says that it is done.
     Refused(Code),
+    /// Something else: it goes on with the next part of its work.
+    Further,
 }
 
 impl<R> Again<R> {
@@ -106,6 +108,7 @@ impl<R> Again<R> {
             Self::Same => Again::Same,
             Self::Reply(reply) => Again::Reply(wrap(reply)),
             Self::Refused(code) => Again::Refused(code),
+            Self::Further => Again::Further,
         }
     }
 }

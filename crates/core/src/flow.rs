@@ -22,7 +22,7 @@ pub use edge::{DependencyKind, Edge, EdgeState, EdgeWord, Reach};
 pub use graph::{Graph, Link, Node, NodeRef};
 pub(crate) use graph::{check_reference, circle};
 pub use group::{
-    Counters, EdgePolicy, Group, GroupState, GroupWord, OnSatisfied, Siblings, SiblingsReason,
+    Counters, EdgePolicy, Group, GroupState, GroupWord, OnImpossible, OnSatisfied, Siblings, SiblingsReason,
     Verdict,
 };
 

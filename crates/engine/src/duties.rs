@@ -6,7 +6,12 @@
 //! be due sooner, at once while there is more, back-off on errors, and shutdown.
 
 mod attempt_timeout;
+mod cancel_backlog;
+mod completion_dispatch;
 mod deadline;
+mod dependency_reconciler;
+mod edge_cancel_dispatcher;
+mod edge_cancel_reconciler;
 mod idempotency_expiry;
 mod lease_expiry;
 mod promotion;
@@ -17,9 +22,11 @@ use std::time::Duration;
 
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
-use ff_core::{Backend, Code, Millis, StoreError};
+use ff_core::{Backend, Code, Interest, Millis, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+pub use edge_cancel_dispatcher::DispatchReport;
 
 use crate::{Engine, Error};
 
@@ -32,6 +39,8 @@ pub struct DutyPlan {
     pub duty: Option<Duty>,
     /// Between two ticks, when nothing is known to be due sooner.
     pub interval: Duration,
+    /// What else calls for a tick at once.
+    pub woken: Option<Interest>,
     /// Checked in one tick at most.
     pub batch: u32,
     /// What an answer counts as.
@@ -68,13 +77,18 @@ pub struct Report {
 
 impl DutyPlan {
     /// Every duty.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 11] = [
         promotion::PLAN,
         lease_expiry::PLAN,
         attempt_timeout::PLAN,
         deadline::PLAN,
         idempotency_expiry::PLAN,
         retention::PLAN,
+        completion_dispatch::PLAN,
+        edge_cancel_dispatcher::PLAN,
+        edge_cancel_reconciler::PLAN,
+        cancel_backlog::PLAN,
+        dependency_reconciler::PLAN,
     ];
 
     /// The plan of a duty.
@@ -85,6 +99,11 @@ impl DutyPlan {
             Duty::Deadline => deadline::PLAN,
             Duty::IdempotencyExpiry => idempotency_expiry::PLAN,
             Duty::Retention => retention::PLAN,
+            Duty::CompletionDispatch => completion_dispatch::PLAN,
+            Duty::EdgeCancelDispatcher => edge_cancel_dispatcher::PLAN,
+            Duty::EdgeCancelReconciler => edge_cancel_reconciler::PLAN,
+            Duty::CancelBacklog => cancel_backlog::PLAN,
+            Duty::DependencyReconciler => dependency_reconciler::PLAN,
         }
     }
 
@@ -175,6 +194,7 @@ async fn repeat(
 ) {
     let mut failures = 0;
     loop {
+        let seen = plan.woken.map(|interest| (interest, backend.generation(interest)));
         let pause = match plan.tick(backend.as_ref(), &filter).await {
             Ok(report) => {
                 failures = 0;
@@ -186,10 +206,18 @@ async fn repeat(
                 plan.interval.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX)
             }
         };
-        let stop = stopped.wait_for(|stop| *stop);
-        if tokio::time::timeout(jittered(pause), stop).await.is_ok() {
-            return;
+        tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(jittered(pause)) => {}
+            () = news(backend.as_ref(), seen), if failures == 0 => {}
         }
+    }
+}
+
+async fn news(backend: &dyn Backend, seen: Option<(Interest, u64)>) {
+    match seen {
+        Some((interest, seen)) => backend.wait(interest, seen).await,
+        None => std::future::pending().await,
     }
 }
 

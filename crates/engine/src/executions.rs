@@ -13,7 +13,7 @@ use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
 use ff_core::event::{Cursor, Filter};
-use ff_core::execution::{Ending, State, Tags};
+use ff_core::execution::Tags;
 use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::limits::PAGE_MAX;
 use ff_core::query::{After, Count, Depth, Page, Query, Rows, Search};
@@ -155,7 +155,11 @@ impl Engine {
     /// What a worker needs to run it.
     pub async fn read_execution_context(&self, id: ExecutionId) -> Result<Context, Error> {
         let x = self.existing(id).await?;
-        let input = self.backend.blobs(&[BlobRef::Input(id)]).await?.pop();
+        let upstream = match x.input_from {
+            Some(from) => self.find_execution(from).await?,
+            None => None,
+        };
+        let input = self.backend.blobs(&[BlobRef::input(&x, upstream.as_ref())]).await?.pop();
         Ok(Context { input, execution_kind: x.spec.kind.clone(), tags: x.tags.clone() })
     }
 
@@ -172,13 +176,8 @@ impl Engine {
     /// Its result; nothing unless it succeeded with one.
     pub async fn get_execution_result(&self, id: ExecutionId) -> Result<Option<Blob>, Error> {
         let Some(x) = self.find_execution(id).await? else { return Ok(None) };
-        let State::Terminal(terminal) = &x.state else { return Ok(None) };
-        let (Ending::Success { result: true }, Some(attempt)) =
-            (&terminal.ending, &terminal.attempt)
-        else {
-            return Ok(None);
-        };
-        Ok(self.backend.blobs(&[BlobRef::Result(id, attempt.index)]).await?.pop())
+        let Some(at) = BlobRef::result(&x) else { return Ok(None) };
+        Ok(self.backend.blobs(&[at]).await?.pop())
     }
 
     /// Its namespace.
@@ -283,7 +282,7 @@ impl Engine {
     ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
         match &page.after {
             None | Some(After::Created(..)) => {}
-            Some(After::Id(_) | After::Number(_) | After::Name(_)) => {
+            Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) => {
                 return Err(misplaced(format!("{:?}", page.after)));
             }
         }
@@ -351,7 +350,7 @@ impl Engine {
 }
 
 /// A place in another listing.
-fn misplaced(after: impl std::fmt::Display) -> Error {
+pub(crate) fn misplaced(after: impl std::fmt::Display) -> Error {
     let why = "is not a place in this listing; use one that it returned";
     Rejection::invalid(Code::InvalidInput, "after", after, why).into()
 }

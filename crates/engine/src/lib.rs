@@ -13,6 +13,7 @@ mod endings;
 mod error;
 mod executions;
 mod feed;
+mod flows;
 mod starts;
 mod work;
 
@@ -26,10 +27,11 @@ use tokio::time::Instant;
 
 use batcher::{Batcher, Bounds, Shared};
 use claims::Claimer;
-pub use duties::{Duties, DutyPlan, Report};
+pub use duties::{DispatchReport, Duties, DutyPlan, Report};
 pub use error::Error;
 pub use executions::Context;
 pub use feed::Consumer;
+pub use flows::{Eligibility, FlowCancellation, FlowInput, Wait};
 
 /// How an engine batches and waits.
 #[derive(Clone, Debug)]

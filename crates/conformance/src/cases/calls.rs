@@ -169,7 +169,7 @@ impl World {
     /// The executions in the feed that the filter lets through, in order.
     pub async fn heard(&self, filter: &Filter) -> Vec<ExecutionId> {
         let page = self.feed(&Cursor::Start, filter, 1_000).await;
-        page.events.iter().map(|e| e.event.execution).collect()
+        page.events.iter().map(|e| e.event.subject()).collect()
     }
 
     /// A page of a listing.

@@ -47,7 +47,7 @@ pub async fn a_consumer_finds_its_place_again(w: Arc<World>) {
     assert_eq!((&place.cursor, place.updated_at), (&first.cursor, w.now()));
     let rest = w.feed(&place.cursor, &Filter::default(), 10).await.events;
     assert_eq!(rest.len(), 1);
-    assert_eq!(rest[0].event.execution, second);
+    assert_eq!(rest[0].event.subject(), second);
 }
 
 /// A reader may want to read again.
@@ -142,7 +142,7 @@ pub async fn a_cursor_outlives_the_event_it_points_to(w: Arc<World>) {
     let next = w.finished(json!({})).await;
     let heard = w.feed(&place, &Filter::default(), 10).await.events;
     assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].event.execution, next);
+    assert_eq!(heard[0].event.subject(), next);
 }
 
 /// A cursor that this store cannot have returned, because it is of another kind.

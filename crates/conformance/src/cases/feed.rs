@@ -32,7 +32,7 @@ pub async fn pages_give_every_event_once(w: Arc<World>) {
     for size in [2, 2, 1, 0] {
         let page = w.feed(&at, &Filter::default(), 2).await;
         assert_eq!(page.events.len(), size);
-        seen.extend(page.events.iter().map(|e| e.event.execution));
+        seen.extend(page.events.iter().map(|e| e.event.subject()));
         at = page.next;
     }
     assert_eq!(seen, expected);
@@ -75,11 +75,11 @@ pub async fn reading_while_writing_misses_nothing(w: Arc<World>) {
         expected.push(cancelled(&w, w.draft()).await);
         expected.push(cancelled(&w, w.draft()).await);
         let page = w.feed(&at, &Filter::default(), 1).await;
-        seen.extend(page.events.iter().map(|e| e.event.execution));
+        seen.extend(page.events.iter().map(|e| e.event.subject()));
         at = page.next;
     }
     let rest = w.feed(&at, &Filter::default(), 100).await.events;
-    seen.extend(rest.iter().map(|e| e.event.execution));
+    seen.extend(rest.iter().map(|e| e.event.subject()));
     assert_eq!(seen, expected);
 }
 
@@ -94,7 +94,7 @@ pub async fn the_tail_is_where_new_events_begin(w: Arc<World>) {
     let new = cancelled(&w, w.draft()).await;
     let heard = w.feed(&tail, &Filter::default(), 10).await.events;
     assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].event.execution, new);
+    assert_eq!(heard[0].event.subject(), new);
     assert_eq!(w.feed(&empty, &Filter::default(), 10).await.events.len(), 2);
 }
 
@@ -173,6 +173,7 @@ pub async fn filters_combine(w: Arc<World>) {
         namespace: Some(namespace("other")),
         lane: Some(lane("mail")),
         execution: None,
+        flow: None,
         tag: Some(("a.b".to_owned(), "c".to_owned())),
     };
     assert_eq!(w.heard(&filter).await, [wanted]);
@@ -210,7 +211,7 @@ pub async fn every_ending_is_one_completion_with_its_scope(w: Arc<World>) {
     let filter = Filter { kinds, ..Filter::default() };
     let heard = w.feed(&Cursor::Start, &filter, 10).await.events;
     let ends = heard.iter().map(|e| match &e.event.kind {
-        EventKind::Completion { outcome, .. } => (e.event.execution, *outcome),
+        EventKind::Completion { outcome, .. } => (e.event.subject(), *outcome),
         other => panic!("completions were asked for, not {other:?}"),
     });
     let expected = [
@@ -222,7 +223,7 @@ pub async fn every_ending_is_one_completion_with_its_scope(w: Arc<World>) {
     ];
     assert_eq!(ends.collect::<Vec<_>>(), expected);
     assert!(heard.iter().all(|e| e.event.namespace == namespace("test")));
-    assert!(heard.iter().all(|e| e.event.lane == lane("default")));
+    assert!(heard.iter().all(|e| e.event.lane == Some(lane("default"))));
 }
 
 /// An event comes with what its reader would look up next.
@@ -232,7 +233,7 @@ pub async fn an_event_carries_kind_and_tags(w: Arc<World>) {
     let draft = Create { kind: kind.clone(), tags: tags.clone(), ..w.draft() };
     cancelled(&w, draft).await;
     let event = w.feed(&Cursor::Start, &Filter::default(), 1).await.events.remove(0);
-    assert_eq!((event.execution_kind, event.tags), (kind, tags));
+    assert_eq!((event.execution_kind, event.tags), (Some(kind), tags));
     assert_eq!(event.event.at, w.now());
 }
 
@@ -272,7 +273,7 @@ pub async fn a_page_of_events_is_bounded(w: Arc<World>) {
     assert!(none.events.is_empty());
     let page = w.feed(&none.next, &Filter::default(), u32::MAX).await;
     assert_eq!(page.events.len(), 1_000);
-    assert_eq!(page.events[0].event.execution, ids[0], "a page of nothing passes nothing");
+    assert_eq!(page.events[0].event.subject(), ids[0], "a page of nothing passes nothing");
     let rest = w.feed(&page.next, &Filter::default(), u32::MAX).await;
     assert_eq!(rest.events.len(), 1);
 }

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::event::{Cursor, Event};
 use ff_core::execution::{AttemptRecord, Execution};
-use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, LeaseRow, WorkingSet, WriteSet};
-use ff_core::ids::ExecutionId;
+use ff_core::fold::{
+    Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, LeaseRow, WorkingSet, WriteSet,
+};
+use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel};
+use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
 use ff_core::limits::DEPTH_MAX;
 use ff_core::query::{After, Depth, Listing, Page, Query, Rows};
@@ -42,6 +45,20 @@ pub struct Tables {
     pub events: BTreeMap<u64, Event>,
     /// The number of the newest event ever appended.
     pub last_seq: u64,
+    /// Flows.
+    pub flows: BTreeMap<FlowId, Flow>,
+    /// The groups of their edges.
+    pub groups: BTreeMap<GroupKey, Group>,
+    /// Their edges.
+    pub edges: BTreeMap<(FlowId, EdgeId), Edge>,
+    /// Ends that flows have not been told.
+    pub dispatch: BTreeMap<ExecutionId, Dispatch>,
+    /// Groups whose siblings are to be cancelled.
+    pub cancels: BTreeMap<GroupKey, PendingCancel>,
+    /// Flows that owe the end of members.
+    pub backlogs: BTreeMap<FlowId, Backlog>,
+    /// Those members.
+    pub owed: BTreeSet<(FlowId, ExecutionId)>,
 }
 
 impl Tables {
@@ -66,6 +83,21 @@ impl Tables {
                 Key::Consumer(name) => {
                     have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }
+                Key::Flow(_)
+                | Key::Group(..)
+                | Key::FreeGroup(..)
+                | Key::Groups(_)
+                | Key::Edge(..)
+                | Key::Pair(..)
+                | Key::Outgoing(..)
+                | Key::Incoming(..)
+                | Key::Reach(..)
+                | Key::Members(_)
+                | Key::Dispatch(_)
+                | Key::Cancel(..)
+                | Key::Backlog(_)
+                | Key::Owed(_)
+                | Key::First(_) => self.load_graph(key, &mut have.graph),
             }
         }
     }
@@ -76,8 +108,9 @@ impl Tables {
             self.attempts.retain(|(owner, _), _| *owner != id);
             self.blobs.retain(|at, _| at.execution() != id);
             self.steps.retain(|(owner, _), _| *owner != id);
-            self.events.retain(|_, event| event.execution != id);
+            self.events.retain(|_, event| event.subject() != id);
         }
+        self.write_graph(set.graph);
         for write in set.executions {
             let stored = write.before.as_ref().and_then(|x| self.executions.get(&x.id));
             assert_eq!(
@@ -175,7 +208,15 @@ impl Tables {
         let filed = match duty {
             Duty::AttemptTimeout => timer(TimerKind::AttemptTimeout),
             Duty::Deadline => timer(TimerKind::Deadline),
-            Duty::Retention => timer(TimerKind::Retention),
+            Duty::Retention => {
+                let flows = self.flows.values().filter_map(ff_core::Flow::trim_at);
+                timer(TimerKind::Retention).into_iter().chain(flows).collect()
+            }
+            Duty::CompletionDispatch
+            | Duty::EdgeCancelDispatcher
+            | Duty::EdgeCancelReconciler
+            | Duty::CancelBacklog
+            | Duty::DependencyReconciler => return None,
             Duty::LeaseExpiry => self.leases().iter().map(|row| row.lease.check_at).collect(),
             Duty::IdempotencyExpiry => self.keys.values().map(|row| row.expires_at).collect(),
         };
@@ -187,7 +228,7 @@ impl Tables {
     }
 
     pub(super) fn last_event(&self, id: ExecutionId) -> u64 {
-        let own = self.events.iter().rev().find(|(_, event)| event.execution == id);
+        let own = self.events.iter().rev().find(|(_, event)| event.subject() == id);
         own.map_or(0, |(seq, _)| *seq)
     }
 
@@ -245,13 +286,19 @@ impl Tables {
                 let rows = names.map(|name| (After::Name(name.to_string()), name));
                 cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Consumers)
             }
+            Query::FlowPartition(_)
+            | Query::Flows(_)
+            | Query::Edges(..)
+            | Query::Groups(_)
+            | Query::Members(_)
+            | Query::Buckets(_) => self.list_graph(query, page, now),
             Query::Counts => unreachable!("counts are not paged"),
         }
     }
 }
 
 /// The first rows of a listing, and where the rest begins.
-fn cut<T>(mut rows: Vec<(After, T)>, page: &Page, wrap: fn(Vec<T>) -> Rows) -> Listing {
+pub(super) fn cut<T>(mut rows: Vec<(After, T)>, page: &Page, wrap: fn(Vec<T>) -> Rows) -> Listing {
     let more = rows.len() > page.size() && page.size() > 0;
     rows.truncate(page.size());
     let next = rows.last().filter(|_| more).map(|(place, _)| place.clone());

@@ -4,7 +4,7 @@
 
 use super::cancel_flow::cancel_members;
 use super::graph::Draft;
-use super::{COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::flow::FlowState;
@@ -83,5 +83,12 @@ impl Decide for CancelOwed {
             graph.owed = paid.owed;
         }
         Ok(change)
+    }
+
+    fn again(reply: &OwedCancelled) -> Again<OwedCancelled> {
+        if reply.more {
+            return Again::Further;
+        }
+        Again::Reply(OwedCancelled { cancelled: 0, more: false })
     }
 }

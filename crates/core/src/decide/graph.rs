@@ -11,7 +11,7 @@ use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{CancelledBy, Ending, Execution, LeaseEnd, State, Terminal};
 use crate::flow::{
-    Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, PendingCancel,
+    Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, OnImpossible, PendingCancel,
     Siblings, SiblingsReason, Verdict,
 };
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, GroupKey, WorkingSet};
@@ -261,10 +261,12 @@ impl<'a> Draft<'a> {
             self.cancels.push(((flow, downstream), Some(row)));
         }
         let Some(x) = self.execution(group.downstream).cloned() else { return };
+        let goes_on = verdict == Verdict::Satisfied
+            || group.policy.on_impossible() == OnImpossible::Run;
         match (verdict, &x.state) {
-            (Verdict::Satisfied, State::Runnable(runnable)) if runnable.gated => {
-                self.gate(&x, false);
-            }
+            (_, State::Runnable(_)) if goes_on => self.gate(&x, false),
+            // It runs, and will learn how its group fired when it asks.
+            (_, State::Active(_)) if goes_on => {}
             (Verdict::Impossible, State::Runnable(_) | State::Active(_)) => {
                 let reason = DEPENDENCY_IMPOSSIBLE.to_owned();
                 self.end(&x, Ending::Skipped { reason }, DEPENDENCY_IMPOSSIBLE, cx, true);

@@ -77,7 +77,10 @@ impl Decide for TrimFlow {
         Ok(Change { reply, effects: Effects { graph, ..Effects::default() } })
     }
 
-    fn again(_: &FlowTrimmed) -> Again<FlowTrimmed> {
+    fn again(reply: &FlowTrimmed) -> Again<FlowTrimmed> {
+        if !reply.flow && reply.members > 0 {
+            return Again::Further;
+        }
         Again::Reply(FlowTrimmed::default())
     }
 }

@@ -45,6 +45,9 @@ pub enum EdgePolicy {
         /// What becomes of the others.
         #[serde(default)]
         on_satisfied: OnSatisfied,
+        /// What becomes of what waits when none can be.
+        #[serde(default, skip_serializing_if = "OnImpossible::is_default")]
+        on_impossible: OnImpossible,
     },
     /// So many edges.
     Quorum {
@@ -53,6 +56,9 @@ pub enum EdgePolicy {
         /// What becomes of the others.
         #[serde(default)]
         on_satisfied: OnSatisfied,
+        /// What becomes of what waits when so many never can be.
+        #[serde(default, skip_serializing_if = "OnImpossible::is_default")]
+        on_impossible: OnImpossible,
     },
 }
 
@@ -68,7 +74,44 @@ impl Default for OnSatisfied {
     }
 }
 
+words! {
+    /// What becomes of what waits when its group can never be satisfied.
+    OnImpossible { Skip = "skip", Run = "run" }
+}
+
+#[allow(clippy::derivable_impls, reason = "the words are made by a macro")]
+impl Default for OnImpossible {
+    fn default() -> Self {
+        Self::Skip
+    }
+}
+
+impl OnImpossible {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl EdgePolicy {
+    /// Any one edge.
+    pub fn any_of(on_satisfied: OnSatisfied) -> Self {
+        Self::AnyOf { on_satisfied, on_impossible: OnImpossible::Skip }
+    }
+
+    /// `k` edges.
+    pub fn quorum(k: u32, on_satisfied: OnSatisfied) -> Self {
+        Self::Quorum { k, on_satisfied, on_impossible: OnImpossible::Skip }
+    }
+
+    /// What becomes of what waits when the group can never be satisfied.
+    pub fn on_impossible(self) -> OnImpossible {
+        match self {
+            Self::AllOf => OnImpossible::Skip,
+            Self::AnyOf { on_impossible, .. } | Self::Quorum { on_impossible, .. } => on_impossible,
+        }
+    }
+
     /// Refuses a quorum of none or of absurdly many.
     pub fn validate(self) -> Result<(), Rejection> {
         let refuse = |k: u32, why: String| {
@@ -87,7 +130,7 @@ impl EdgePolicy {
     pub fn cancels_remaining(self) -> bool {
         match self {
             Self::AllOf => false,
-            Self::AnyOf { on_satisfied } | Self::Quorum { on_satisfied, .. } => {
+            Self::AnyOf { on_satisfied, .. } | Self::Quorum { on_satisfied, .. } => {
                 on_satisfied == OnSatisfied::CancelRemaining
             }
         }

@@ -198,6 +198,13 @@ pub struct GraphWrites {
     pub owed: Delta<(FlowId, ExecutionId)>,
 }
 
+impl GraphWrites {
+    /// Whether members are to be cancelled: a group fired, or ends are owed.
+    pub fn cancels_members(&self) -> bool {
+        !self.cancels.insert.is_empty() || self.backlogs.values().any(Option::is_some)
+    }
+}
+
 /// Rows as they were before the batch.
 #[derive(Default)]
 pub(super) struct Before {

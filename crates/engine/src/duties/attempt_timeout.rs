@@ -11,6 +11,7 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "attempt_timeout",
     duty: Some(Duty::AttemptTimeout),
     interval: Duration::from_secs(1),
+    woken: None,
     batch: 500,
     tally: |reply| {
         if matches!(reply, Reply::TimeOutAttempt(Some(_))) {

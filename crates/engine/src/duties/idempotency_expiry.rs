@@ -11,6 +11,7 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "idempotency_expiry",
     duty: Some(Duty::IdempotencyExpiry),
     interval: Duration::from_mins(1),
+    woken: None,
     batch: 500,
     tally: |reply| {
         if matches!(reply, Reply::ForgetKey(true)) { Tally::Processed } else { Tally::Skipped }

@@ -12,6 +12,7 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "lease_expiry",
     duty: Some(Duty::LeaseExpiry),
     interval: Duration::from_secs(1),
+    woken: None,
     batch: 500,
     tally: |reply| {
         if matches!(reply, Reply::ExpireLease(LeaseChecked::Renewed)) {

@@ -13,6 +13,7 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "promotion",
     duty: None,
     interval: Duration::from_secs(5),
+    woken: None,
     batch: PROMOTE_BATCH_MAX,
     tally: |_| Tally::Skipped,
 };

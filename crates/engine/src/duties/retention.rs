@@ -1,9 +1,10 @@
-//! Retention: finished executions are removed when their time is up.
+//! Retention: finished executions and flows are removed when their time is up.
 
 use std::time::Duration;
 
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
+use ff_core::decide::trim_flow::FlowTrimmed;
 
 use super::{DutyPlan, Tally};
 
@@ -11,8 +12,14 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "retention",
     duty: Some(Duty::Retention),
     interval: Duration::from_mins(1),
+    woken: None,
     batch: 500,
     tally: |reply| {
-        if matches!(reply, Reply::Trim(true)) { Tally::Processed } else { Tally::Skipped }
+        let flow = |trimmed: &FlowTrimmed| trimmed.flow || trimmed.members > 0;
+        match reply {
+            Reply::Trim(true) => Tally::Processed,
+            Reply::TrimFlow(trimmed) if flow(trimmed) => Tally::Processed,
+            _ => Tally::Skipped, // not ours: answers of other commands never come here
+        }
     },
 };

@@ -1,0 +1,301 @@
+//! Reading flows.
+
+use std::time::Duration;
+
+use ff_core::backend::Interest;
+use ff_core::execution::State;
+use ff_core::flow::{Buckets, Edge, EdgeState, Flow, Group, GroupState};
+use ff_core::fold::{Blob, BlobRef, Key};
+use ff_core::limits::PAGE_MAX;
+use ff_core::query::{After, Direction, FlowSearch, Listing, Page, Query, Rows};
+use ff_core::text::{EdgeName, check_tag_key};
+use ff_core::view::{EdgeSnapshot, ExecutionSnapshot, FlowSnapshot, FlowSummary};
+use ff_core::{EdgeId, Execution, ExecutionId, FlowId, Partition, Rejection};
+use tokio::time::Instant;
+
+use crate::executions::misplaced;
+use crate::{Engine, Error, deadline};
+
+/// Up to so many edges, a flow and all its groups are read at one moment.
+const AT_ONCE_EDGES_MAX: u32 = 10_000;
+
+/// What an upstream gave to an execution that waited for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowInput {
+    /// The name of the edge.
+    pub name: EdgeName,
+    /// The upstream.
+    pub from: ExecutionId,
+    /// Its result; nothing when it ended without one, or otherwise.
+    pub result: Option<Blob>,
+}
+
+/// Whether an execution may be claimed, as far as its flow is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eligibility {
+    /// There is no such execution.
+    NotFound,
+    /// It runs, or has ended.
+    NotRunnable,
+    /// It has ended.
+    Terminal,
+    /// A worker holds it.
+    Owned,
+    /// It waits for nothing in its flow.
+    Eligible,
+    /// What it waits for can never be.
+    Impossible,
+    /// It waits for others.
+    BlockedByDependencies,
+}
+
+impl Eligibility {
+    /// The word that users see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::NotRunnable => "not_runnable",
+            Self::Terminal => "terminal",
+            Self::Owned => "owned",
+            Self::Eligible => "eligible",
+            Self::Impossible => "impossible",
+            Self::BlockedByDependencies => "blocked_by_dependencies",
+        }
+    }
+}
+
+impl Engine {
+    /// The flow itself, if it exists.
+    pub async fn find_flow(&self, id: FlowId) -> Result<Option<Flow>, Error> {
+        let mut have = self.backend.get(&[Key::Flow(id)]).await?;
+        Ok(have.graph.flows.remove(&id).flatten())
+    }
+
+    async fn existing_flow(&self, id: FlowId) -> Result<Flow, Error> {
+        let have = self.backend.get(&[Key::Flow(id)]).await?;
+        Ok(have.graph.flow(id)?.clone())
+    }
+
+    /// Everything a person wants to see of a flow, without its members.
+    pub async fn describe_flow(&self, id: FlowId) -> Result<Option<FlowSnapshot>, Error> {
+        let Some(flow) = self.find_flow(id).await? else { return Ok(None) };
+        if flow.edges == 0 {
+            return Ok(Some(FlowSnapshot::of(&flow, &[], false)));
+        }
+        if flow.edges > AT_ONCE_EDGES_MAX {
+            let page = Page::first(PAGE_MAX);
+            let listing = self.backend.list(&Query::Groups(id), &page).await?;
+            let more = listing.next.is_some();
+            return Ok(Some(FlowSnapshot::of(&flow, &groups(listing), more)));
+        }
+        let have = self.backend.get(&[Key::Flow(id), Key::Groups(id)]).await?;
+        let Some(flow) = have.graph.known_flow(id) else { return Ok(None) };
+        let mut groups: Vec<_> = have.graph.groups.values().flatten().cloned().collect();
+        let max = usize::try_from(PAGE_MAX).unwrap_or(usize::MAX);
+        let more = groups.len() > max;
+        groups.truncate(max);
+        Ok(Some(FlowSnapshot::of(flow, &groups, more)))
+    }
+
+    /// What its members are doing, counted now.
+    pub async fn project_flow_summary(&self, id: FlowId) -> Result<Option<FlowSummary>, Error> {
+        let now = self.backend.now().await?;
+        let Some(flow) = self.find_flow(id).await? else { return Ok(None) };
+        let listing = self.backend.list(&Query::Buckets(id), &Page::first(PAGE_MAX)).await?;
+        let buckets: Buckets = match listing.rows {
+            Rows::Buckets(buckets) => buckets,
+            other => unreachable!("buckets were asked for, not {other:?}"),
+        };
+        Ok(Some(FlowSummary::of(&flow, &buckets, now)))
+    }
+
+    /// The value of one of its tags; nothing also when there is no such flow.
+    pub async fn get_flow_tag(&self, id: FlowId, key: &str) -> Result<Option<String>, Error> {
+        check_tag_key(key)?;
+        Ok(self.find_flow(id).await?.and_then(|flow| flow.tags.get(key).cloned()))
+    }
+
+    /// Flows of one partition, ascending by id, after `after`; and where the next page begins.
+    pub async fn list_flows(
+        &self,
+        partition: Partition,
+        after: Option<FlowId>,
+        limit: u32,
+    ) -> Result<(Vec<Flow>, Option<FlowId>), Error> {
+        let page = Page { after: after.map(|flow| After::Uuid(flow.0)), limit };
+        let listing = self.backend.list(&Query::FlowPartition(partition), &page).await?;
+        let more = listing.next.is_some();
+        let flows = flows(listing);
+        let next = flows.last().filter(|_| more).map(|flow| flow.id);
+        Ok((flows, next))
+    }
+
+    /// Flows over all partitions, newest first; and where the next page begins.
+    pub async fn search_flows(
+        &self,
+        search: FlowSearch,
+        page: &Page,
+    ) -> Result<(Vec<Flow>, Option<After>), Error> {
+        match &page.after {
+            None | Some(After::Created(..)) => {}
+            Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) => {
+                return Err(misplaced(format!("{:?}", page.after)));
+            }
+        }
+        let mut listing = self.backend.list(&Query::Flows(Box::new(search)), page).await?;
+        let next = listing.next.take();
+        Ok((flows(listing), next))
+    }
+
+    /// Edges of a flow, by id, after `after`; and where the next page begins.
+    pub async fn list_edges(
+        &self,
+        flow: FlowId,
+        direction: Direction,
+        after: Option<EdgeId>,
+        limit: u32,
+    ) -> Result<(Vec<EdgeSnapshot>, Option<EdgeId>), Error> {
+        let flow = self.existing_flow(flow).await?;
+        let page = Page { after: after.map(|edge| After::Uuid(edge.0)), limit };
+        let listing = self.backend.list(&Query::Edges(flow.id, direction), &page).await?;
+        let more = listing.next.is_some();
+        let edges = edges(listing);
+        let next = edges.last().filter(|_| more).map(|edge| edge.id);
+        Ok((edges.iter().map(|edge| EdgeSnapshot::of(edge, &flow)).collect(), next))
+    }
+
+    /// One edge; nothing when the flow has none with this id.
+    pub async fn describe_edge(
+        &self,
+        flow: FlowId,
+        edge: EdgeId,
+    ) -> Result<Option<EdgeSnapshot>, Error> {
+        let keys = [Key::Flow(flow), Key::Edge(flow, edge)];
+        let have = self.backend.get(&keys).await?;
+        let edge = have.graph.edges.get(&(flow, edge)).and_then(Option::as_ref);
+        let both = have.graph.known_flow(flow).zip(edge);
+        Ok(both.map(|(flow, edge)| EdgeSnapshot::of(edge, flow)))
+    }
+
+    /// Members of a flow, by id, after `after`; and where the next page begins.
+    pub async fn list_members(
+        &self,
+        flow: FlowId,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<(Vec<ExecutionSnapshot>, Option<ExecutionId>), Error> {
+        let now = self.backend.now().await?;
+        let page = Page { after: after.map(After::Id), limit };
+        let listing = self.backend.list(&Query::Members(flow), &page).await?;
+        let more = listing.next.is_some();
+        let members: Vec<Execution> = match listing.rows {
+            Rows::Executions(members) => members,
+            other => unreachable!("members were asked for, not {other:?}"),
+        };
+        let next = members.last().filter(|_| more).map(|x| x.id);
+        Ok((members.iter().map(|x| ExecutionSnapshot::of(x, now)).collect(), next))
+    }
+
+    /// The flow of an execution; nothing when it has none, or does not exist.
+    pub async fn resolve_execution_flow_id(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<FlowId>, Error> {
+        Ok(self.find_execution(id).await?.and_then(|x| x.flow()))
+    }
+
+    /// Whether an execution may be claimed, as far as its flow is concerned.
+    pub async fn evaluate_flow_eligibility(&self, id: ExecutionId) -> Result<Eligibility, Error> {
+        let Some(x) = self.find_execution(id).await? else { return Ok(Eligibility::NotFound) };
+        match &x.state {
+            State::Active(_) => return Ok(Eligibility::Owned),
+            State::Terminal(_) => return Ok(Eligibility::Terminal),
+            State::Runnable(_) => {}
+        }
+        let Some(flow) = x.flow() else { return Ok(Eligibility::Eligible) };
+        let have = self.backend.get(&[Key::Flow(flow), Key::Group(flow, id)]).await?;
+        Ok(match have.graph.group((flow, id)).map(|group| group.state) {
+            None | Some(GroupState::Satisfied { .. }) => Eligibility::Eligible,
+            Some(GroupState::Impossible { .. }) => Eligibility::Impossible,
+            Some(GroupState::Pending) => {
+                let waits = have.graph.group((flow, id)).is_some_and(|g| g.counters.total > 0);
+                if waits { Eligibility::BlockedByDependencies } else { Eligibility::Eligible }
+            }
+        })
+    }
+
+    /// What those that an execution waited for gave it, by the name of the edge.
+    pub async fn read_inputs(&self, id: ExecutionId) -> Result<Vec<FlowInput>, Error> {
+        let found = self.find_execution(id).await?;
+        let x = found.ok_or_else(|| Rejection::execution_not_found(id))?;
+        let Some(flow) = x.flow() else { return Ok(Vec::new()) };
+        let mut named = Vec::new();
+        let mut after = None;
+        loop {
+            let page = Page { after, limit: PAGE_MAX };
+            let query = Query::Edges(flow, Direction::Incoming(id));
+            let mut listing = self.backend.list(&query, &page).await?;
+            after = listing.next.take();
+            let resolved = |edge: &Edge| matches!(edge.state, EdgeState::Satisfied { .. });
+            let edges = edges(listing).into_iter().filter(resolved);
+            named.extend(edges.filter_map(|edge| Some((edge.name?, edge.upstream))));
+            if after.is_none() {
+                break;
+            }
+        }
+        let keys: Vec<_> = named.iter().map(|(_, from)| Key::Execution(*from)).collect();
+        let have = self.backend.get(&keys).await?;
+        let result = |id: ExecutionId| BlobRef::result(have.execution(id).ok()?);
+        let refs: Vec<_> = named.iter().filter_map(|(_, from)| result(*from)).collect();
+        let mut blobs = self.backend.blobs(&refs).await?;
+        let mut take = |from| {
+            let at = result(from)?;
+            let found = blobs.iter().position(|blob| blob.at == at)?;
+            Some(blobs.swap_remove(found))
+        };
+        let inputs = named.into_iter().map(|(name, from)| {
+            let result = take(from);
+            FlowInput { name, from, result }
+        });
+        let mut inputs: Vec<_> = inputs.collect();
+        inputs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(inputs)
+    }
+
+    /// Waits until a flow has ended, up to `wait`; as it is then.
+    pub async fn await_flow(&self, id: FlowId, wait: Duration) -> Result<Flow, Error> {
+        let deadline = deadline(wait);
+        loop {
+            let seen = self.backend.generation(Interest::Events);
+            let flow = self.existing_flow(id).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if flow.is_terminal() || left.is_zero() {
+                return Ok(flow);
+            }
+            let news = self.backend.wait(Interest::Events, seen);
+            // Either way it is time to look again.
+            let _ = tokio::time::timeout(left.min(self.poll), news).await;
+        }
+    }
+}
+
+fn flows(listing: Listing) -> Vec<Flow> {
+    match listing.rows {
+        Rows::Flows(flows) => flows,
+        other => unreachable!("flows were asked for, not {other:?}"),
+    }
+}
+
+fn edges(listing: Listing) -> Vec<Edge> {
+    match listing.rows {
+        Rows::Edges(edges) => edges,
+        other => unreachable!("edges were asked for, not {other:?}"),
+    }
+}
+
+fn groups(listing: Listing) -> Vec<Group> {
+    match listing.rows {
+        Rows::Groups(groups) => groups,
+        other => unreachable!("groups were asked for, not {other:?}"),
+    }
+}
