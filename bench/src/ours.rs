@@ -2,6 +2,7 @@
 
 pub mod backlog;
 pub mod cost;
+pub mod flows;
 pub mod speed;
 pub mod worker;
 

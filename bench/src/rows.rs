@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::floor::{postgres, sqlite};
-use crate::ours::{backlog, cost, speed, worker};
+use crate::ours::{backlog, cost, flows, speed, worker};
 use crate::place::Place;
 
 /// One thing that is measured.
@@ -57,6 +57,10 @@ enum What {
     Steps,
     WorkerCpu,
     HttpCycle,
+    Fanout,
+    ChainHop,
+    CancelFlow,
+    SubmitFlow,
 }
 
 /// What was measured.
@@ -91,7 +95,7 @@ const PG: &str = "postgres";
 const FILE: &str = "sqlite";
 
 /// Every row.
-pub const ROWS: [Row; 18] = [
+pub const ROWS: [Row; 22] = [
     row("create_callers32", PG, RATE, Some(Bar::RatioFrom(1.3)), What::CreateCallers32),
     row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.15)), What::CreateBatch1000),
     row("drain", PG, RATE, Some(Bar::RatioFrom(0.2)), What::Drain),
@@ -106,6 +110,10 @@ pub const ROWS: [Row; 18] = [
     row("steps_c16", PG, "steps/s", Some(Bar::RatioFrom(1.0)), What::Steps),
     row("worker_cpu_us", PG, "µs per execution", Some(Bar::ValueTo(25.0)), What::WorkerCpu),
     row("http_cycle", PG, RATE, Some(Bar::RatioFrom(0.2)), What::HttpCycle),
+    row("fanout_100", PG, "ms", Some(Bar::RatioTo(150.0)), What::Fanout),
+    row("chain_hop", PG, "ms", Some(Bar::RatioTo(8.0)), What::ChainHop),
+    row("cancel_10k", PG, "ms", Some(Bar::RatioTo(3.0)), What::CancelFlow),
+    row("submit_1000", PG, "ms", Some(Bar::RatioTo(4.0)), What::SubmitFlow),
     row("create_callers32", FILE, RATE, None, What::CreateCallers32),
     row("create_batch1000", FILE, RATE, None, What::CreateBatch1000),
     row("drain", FILE, RATE, None, What::Drain),
@@ -190,6 +198,16 @@ impl Row {
                 let floor = floor(place, sqlite::insert_each, postgres::insert_each16).await?;
                 compared((worker::steps_c16(place).await?, floor))
             }
+            What::Fanout => {
+                let floor = flows::one_commit(place).await?;
+                compared((flows::fanout_100(place).await?, floor))
+            }
+            What::ChainHop => {
+                let floor = flows::one_commit(place).await?;
+                compared((flows::chain_hop(place).await?, floor))
+            }
+            What::CancelFlow => compared(flows::cancel_10k(place).await?),
+            What::SubmitFlow => compared(flows::submit_1000(place).await?),
             What::HttpCycle => compared(worker::http_cycle(place).await?),
             What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),
             What::DrainPinned => compared(backlog::drain_pinned_horizon(place).await?),
