@@ -1,8 +1,9 @@
 //! `ff demo`: a show of real work, on an embedded database unless told.
 //!
 //! It creates executions that succeed, fail, retry, wait, time out, expire and are cancelled, and
-//! one whose worker process is killed; works them off; and prints what the stored history says
-//! happened to each. Nothing in the report comes from anywhere but the database.
+//! one whose worker process is killed, and a flow that does not wait for the last of its members;
+//! works them off; and prints what the stored history says happened to each. Nothing in the
+//! report comes from anywhere but the database.
 
 mod report;
 mod samples;
@@ -21,8 +22,8 @@ use ff_engine::Engine;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::process::{Child, Command};
 
-use crate::handlers;
 use crate::place::Place;
+use crate::{handlers, output, parcel};
 use flowfabric::{Client, Database, VARIABLE, Worker};
 use samples::Sample;
 
@@ -36,6 +37,8 @@ pub struct Demo {
 
 /// How long a lease lasts in the show: short, so that a killed worker is noticed while you watch.
 const LEASE_TTL_MS: u64 = 1_500;
+/// The unit of time of the flow in the show.
+const BEAT: Duration = Duration::from_millis(60);
 /// The show ends after this at the latest.
 const SHOW_MAX: Duration = Duration::from_mins(1);
 
@@ -52,15 +55,19 @@ impl Demo {
         let mut shown = samples::create(&engine, self.count.into()).await?;
         shown.push(victim);
         let client = Client::new(Arc::new(engine.clone()));
+        let flow = parcel::draft(&client, samples::lane().as_str(), BEAT).await?;
         let worker = local_worker(&client).start()?;
         let steering = tokio::spawn(samples::steer(engine.clone(), shown.clone()));
         watch(&engine, &shown).await?;
         steering.await.context("the operator panicked")??;
         watch(&engine, &shown).await?;
+        let ended = tokio::time::timeout(SHOW_MAX, flow.ended()).await;
+        ended.context("the flow did not end in time")??;
         worker.stop().await?;
         duties.stop().await;
 
         report::print(&client, &shown, &mut out).await?;
+        parcel::tell(&flow, output::width(), &mut out).await?;
         if passing.is_none() {
             writeln!(out, "Everything above was read back from {database}")?;
         } else {

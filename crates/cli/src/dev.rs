@@ -7,19 +7,22 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use ff_engine::Engine;
-use ff_sdk::told_to_stop;
+use ff_sdk::{FlowHandle, told_to_stop};
 use ff_server::Options;
 use flowfabric::{Client, Database, Handle};
 use tokio::net::TcpListener;
 
 use crate::handlers::{self, Order};
-use crate::id::short;
-use crate::output::dim;
+use crate::id::{short, short_flow};
+use crate::output::{self, dim};
+use crate::parcel;
 use crate::place::{DEFAULT, Place};
 use crate::serve::{backend_name, door, keep};
 
 /// Where it listens, if nobody else does.
 const LISTEN: &str = "127.0.0.1:7100";
+/// The unit of time of the flow: it takes long enough to be watched.
+const BEAT: Duration = Duration::from_millis(300);
 
 /// Start a server with a worker and some work.
 #[derive(Args)]
@@ -41,10 +44,21 @@ impl Dev {
         let options = Options { token, ..Options::new(engine, backend_name(&database)) };
         let worker = handlers::worker(&client, "default").drain(Duration::from_secs(2)).start()?;
         let made = samples(&client).await?;
-        welcome(&url, &database, &made)?;
+        let flow = parcel::draft(&client, "default", BEAT).await?;
+        welcome(&url, &database, &made, &flow)?;
+        let told = tokio::spawn(tell(flow));
         keep(listener, options, told_to_stop()).await?;
+        told.abort();
         Ok(worker.stop().await?)
     }
+}
+
+/// Tells of the flow when it has ended. Who is told to stop before that says nothing more.
+async fn tell(flow: FlowHandle) -> anyhow::Result<()> {
+    flow.ended().await?;
+    let mut text = Vec::new();
+    parcel::tell(&flow, output::width(), &mut text).await?;
+    Ok(std::io::stdout().write_all(&text)?)
 }
 
 /// Some work of each sort.
@@ -68,24 +82,31 @@ async fn samples(client: &Client) -> anyhow::Result<Vec<Handle>> {
     Ok(made.into_iter().collect::<Result<_, _>>()?)
 }
 
-fn welcome(url: &str, database: &Database, made: &[Handle]) -> anyhow::Result<()> {
+fn welcome(
+    url: &str,
+    database: &Database,
+    made: &[Handle],
+    flow: &FlowHandle,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let program = std::env::args().next().unwrap_or_else(|| "ff".to_owned());
     let at = if url == DEFAULT { String::new() } else { format!(" --url {url}") };
     writeln!(out, "FlowFabric {} on {database}\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  page   {url}/")?;
     writeln!(out, "  API    {url}/docs\n")?;
-    writeln!(out, "{} executions were created; a worker is on them. Try:\n", made.len())?;
+    let count = made.len();
+    writeln!(out, "{count} executions were created and a flow; a worker is on them. Try:\n")?;
     let first = made.first().map_or_else(String::new, |handle| short(handle.id()));
     let order = r#"'{"customer":"mary","items":{"tea":1}}'"#;
     for command in [
         "ls".to_owned(),
         format!("show {first}"),
+        format!("flow show {}", short_flow(flow.id())),
         format!("create order --input {order} --wait"),
         "create flaky --retries 3".to_owned(),
     ] {
         writeln!(out, "  {program} {command}{at}")?;
     }
-    writeln!(out, "\n{}", dim("Ctrl-C stops it."))?;
+    writeln!(out, "\n{}\n", dim("Ctrl-C stops it."))?;
     Ok(())
 }

@@ -24,7 +24,7 @@ pub enum Exit {
     Refused = 4,
     /// The store or the server cannot be reached, or is busy.
     Unreachable = 5,
-    /// The execution did not succeed.
+    /// The execution or the flow did not succeed.
     Unsuccessful = 6,
 }
 
@@ -117,12 +117,11 @@ fn exit_of(code: &str) -> Exit {
         (Some((Class::NotFound, _)), _) => Exit::NotFound,
         (Some((Class::Validation, _)), _) => Exit::Usage,
         (Some((Class::Conflict | Class::State, _)), _) => Exit::Refused,
-        (Some((Class::Contention | Class::Fault, true)), _) => Exit::Unreachable,
+        (Some((Class::Contention | Class::Timeout | Class::Fault, true)), _) => Exit::Unreachable,
         (None, Some(HttpCode::ExecutionNotSuccessful)) => Exit::Unsuccessful,
         (None, Some(code)) if code.retryable() => Exit::Unreachable,
-        (Some((Class::Contention | Class::Fault, false)), _) | (None, Some(_) | None) => {
-            Exit::Failed
-        }
+        (Some((Class::Contention | Class::Timeout | Class::Fault, false)), _)
+        | (None, Some(_) | None) => Exit::Failed,
     }
 }
 
@@ -130,6 +129,9 @@ fn exit_of(code: &str) -> Exit {
 fn advice(code: &str, place: &Place) -> Option<String> {
     if code == Code::ExecutionNotFound.as_str() {
         return Some(place.ff("ls"));
+    }
+    if code == Code::FlowNotFound.as_str() {
+        return Some(place.ff("flow ls"));
     }
     let advice = if code == Code::Transport.as_str() && place.is_server() {
         "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"

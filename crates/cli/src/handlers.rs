@@ -6,6 +6,8 @@ use std::time::Duration;
 use flowfabric::{BoxError, Client, Context, Error, Result, Worker};
 use serde::{Deserialize, Serialize};
 
+use crate::parcel;
+
 /// A worker for all of them.
 pub fn worker(client: &Client, lane: &str) -> Worker {
     client
@@ -19,6 +21,10 @@ pub fn worker(client: &Client, lane: &str) -> Worker {
         .handle("endless", endless)
         .handle("nap", nap)
         .handle("heavy", heavy)
+        .handle("weigh", parcel::weigh)
+        .handle("quote", parcel::quote)
+        .handle("choose", parcel::choose)
+        .handle("book", parcel::book)
 }
 
 /// What a customer wants.

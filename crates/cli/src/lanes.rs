@@ -89,10 +89,12 @@ fn head(state: PublicState) -> &'static str {
     match state {
         PublicState::Waiting => "WAITING",
         PublicState::Delayed => "DELAYED",
+        PublicState::WaitingChildren => "CHILDREN",
         PublicState::Active => "ACTIVE",
         PublicState::Completed => "COMPLETED",
         PublicState::Failed => "FAILED",
         PublicState::Cancelled => "CANCELLED",
         PublicState::Expired => "EXPIRED",
+        PublicState::Skipped => "SKIPPED",
     }
 }

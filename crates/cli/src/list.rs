@@ -30,7 +30,8 @@ pub struct List {
     /// In this lane
     #[arg(long)]
     lane: Option<String>,
-    /// In this state: waiting, delayed, active, completed, failed, cancelled or expired
+    /// In this state: waiting, delayed, `waiting_children`, active, completed, failed, cancelled,
+    /// expired or skipped
     #[arg(long)]
     state: Option<String>,
     /// Of this kind
@@ -126,7 +127,7 @@ fn lines(page: &ExecutionPage, now: Millis, out: &mut impl Write) -> anyhow::Res
 }
 
 /// From the first claim to the end, or until now.
-fn took(x: &ExecutionSnapshot, now: Millis) -> String {
+pub fn took(x: &ExecutionSnapshot, now: Millis) -> String {
     let until = x.completed_at.unwrap_or(now);
     x.started_at.map_or_else(|| "-".to_owned(), |started| span::length(until.since(started)))
 }

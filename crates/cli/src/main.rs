@@ -9,12 +9,15 @@ mod create;
 mod demo;
 mod dev;
 mod failure;
+mod flow;
+mod graph;
 mod handlers;
 mod id;
 mod lanes;
 mod list;
 mod migrate;
 mod output;
+mod parcel;
 mod place;
 mod result;
 mod serve;
@@ -47,7 +50,7 @@ Exit codes:
   3  there is no such thing
   4  refused: its state does not allow it, or it clashes with something else
   5  the database or server cannot be reached or is busy; the same command may succeed later
-  6  the execution did not succeed (result, create --wait)
+  6  the execution or flow did not succeed (result, create --wait, flow submit --wait)
 
 Tables and colours are for terminals (NO_COLOR turns colours off); elsewhere lists are lines of
 fields with tabs between them. FF_LOG=debug tells more on standard error.";
@@ -88,6 +91,9 @@ enum Command {
     Priority(steer::Priority),
     /// Set and remove tags of an execution
     Tag(steer::Tag),
+    /// Submit, list, show, cancel and seal flows: graphs of executions
+    #[command(subcommand)]
+    Flow(flow::Flow),
     /// Say how much waits in each lane, and how many executions are in which state
     Lanes(lanes::Lanes),
     /// Say which settings apply, and where they come from
@@ -138,6 +144,7 @@ async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
         Command::Unhold(unhold) => unhold.run(place).await,
         Command::Priority(priority) => priority.run(place).await,
         Command::Tag(tag) => tag.run(place).await,
+        Command::Flow(flow) => flow.run(place).await,
         Command::Lanes(lanes) => lanes.run(place).await,
         Command::Config(config) => config.run(place),
         Command::Migrate(migrate) => migrate.run(place).await,

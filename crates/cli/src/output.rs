@@ -70,6 +70,8 @@ pub fn style_of(state: PublicState) -> Style {
         PublicState::Cancelled => plain.yellow(),
         PublicState::Active => plain.cyan(),
         PublicState::Waiting | PublicState::Delayed => plain.blue(),
+        PublicState::WaitingChildren => plain.magenta(),
+        PublicState::Skipped => plain.dim(),
     }
 }
 
@@ -81,4 +83,10 @@ pub fn painted(state: PublicState) -> String {
 /// Less important, on a terminal.
 pub fn dim(text: &str) -> String {
     style(text).dim().to_string()
+}
+
+/// The head of a part of a page.
+pub fn section(name: &str, width: usize, out: &mut impl Write) -> io::Result<()> {
+    let rule = "─".repeat(width.saturating_sub(name.len() + 1));
+    writeln!(out, "\n{} {}", style(name).bold(), dim(&rule))
 }

@@ -16,7 +16,7 @@ use ff_wire::{ExecutionSnapshot, History, StepLine};
 use flowfabric::Client;
 
 use crate::list::why;
-use crate::output::{self, Format, Output, clean, dim, painted};
+use crate::output::{self, Format, Output, clean, dim, painted, section};
 use crate::place::Place;
 use crate::table::{Column, Table, left, right};
 use crate::told::{attempt_of, name_of, told};
@@ -80,27 +80,22 @@ struct Page<'h> {
 impl Page<'_> {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.head(out)?;
-        self.section("TIMELINE", out)?;
+        section("TIMELINE", self.width, out)?;
         Timeline::new(self.history, self.now).print(out, self.width)?;
         if !self.history.attempts.is_empty() {
-            self.section("ATTEMPTS", out)?;
+            section("ATTEMPTS", self.width, out)?;
             self.attempts().print(out, self.width, "  ")?;
         }
         if !self.history.steps.is_empty() {
-            self.section("STEPS", out)?;
+            section("STEPS", self.width, out)?;
             self.steps().print(out, self.width, "  ")?;
         }
-        self.section("EVENTS", out)?;
+        section("EVENTS", self.width, out)?;
         self.events().print(out, self.width, "  ")?;
         if self.history.more {
             writeln!(out, "\n  {}", dim("only the first thousand of each are shown"))?;
         }
         Ok(())
-    }
-
-    fn section(&self, name: &str, out: &mut impl Write) -> io::Result<()> {
-        let rule = "─".repeat(self.width.saturating_sub(name.len() + 1));
-        writeln!(out, "\n{} {}", style(name).bold(), dim(&rule))
     }
 
     fn head(&self, out: &mut impl Write) -> io::Result<()> {
@@ -128,6 +123,10 @@ impl Page<'_> {
         let lane = format!("{}, priority {}", clean(&x.lane_id), x.priority);
         let by = x.cancelled_by.map_or_else(String::new, |by| format!(" (by {by})"));
         facts.push(("lane", lane));
+        if let Some(flow) = x.flow_id {
+            let node = x.node.as_deref().map(|node| format!(", node {}", clean(node)));
+            facts.push(("flow", format!("{flow}{}", node.unwrap_or_default())));
+        }
         if !why.is_empty() {
             facts.push(("why", format!("{why}{by}")));
         }

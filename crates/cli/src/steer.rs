@@ -27,7 +27,8 @@ impl Which {
     }
 }
 
-fn say(what: impl Display) -> anyhow::Result<()> {
+/// Says what was done.
+pub fn say(what: impl Display) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{what}")?)
 }
 

@@ -42,6 +42,11 @@ pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
         Event::PriorityChanged { from, to } => format!("priority {from} → {to}"),
         Event::Held { reason } => format!("held: {reason}"),
         Event::Unheld => "let go".to_owned(),
+        Event::FlowCancelRequested { cancellation_policy, reason, .. } => {
+            format!("the flow was cancelled ({cancellation_policy}): {reason}")
+        }
+        Event::FlowEnded { state } => format!("the flow ended {state}"),
+        Event::FlowReopened => "the flow goes on".to_owned(),
         // The attempt that took over says it.
         Event::LeaseReclaimed { .. } => return None,
     };
@@ -59,6 +64,9 @@ pub fn attempt_of(event: &Event) -> Option<u32> {
         Event::PriorityChanged { .. }
         | Event::Replayed { .. }
         | Event::Held { .. }
-        | Event::Unheld => None,
+        | Event::Unheld
+        | Event::FlowCancelRequested { .. }
+        | Event::FlowEnded { .. }
+        | Event::FlowReopened => None,
     }
 }

@@ -2,8 +2,9 @@
 
 mod flows;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ff_core::ExecutionId;
 use ff_core::event::EventKind;
 use ff_core::execution::State;
 use ff_core::index::{self, Queue, TagRow, Timer, TimerKind};
@@ -16,6 +17,7 @@ pub fn audit(tables: &Tables, now: Millis) {
     let mut timers: BTreeSet<Timer> = BTreeSet::new();
     let mut tags: BTreeSet<TagRow> = BTreeSet::new();
     let mut places = 0;
+    let own = Own::of(tables);
     for x in tables.executions.values() {
         timers.extend(index::timers(x));
         tags.extend(index::tags(x));
@@ -36,7 +38,7 @@ pub fn audit(tables: &Tables, now: Millis) {
         let active = matches!(x.state, State::Active(_));
         assert_eq!(x.epoch % 2 == 1, active, "{}: an odd epoch is a lease", x.id);
         assert!(x.updated_at >= x.spec.created_at && x.version > 0, "{}", x.id);
-        check_endings(tables, x);
+        check_endings(&own, x);
     }
     let delays: Vec<_> = tables.timers.iter().filter(|t| t.kind == TimerKind::Delay).collect();
     assert_eq!(tables.ready.len() + delays.len(), places, "no place is left over at {now}");
@@ -57,12 +59,32 @@ pub fn audit(tables: &Tables, now: Millis) {
     flows::audit(tables);
 }
 
+/// What each execution owns, sorted out once.
+struct Own<'a> {
+    events: BTreeMap<ExecutionId, Vec<&'a EventKind>>,
+    attempts: BTreeMap<ExecutionId, usize>,
+}
+
+impl<'a> Own<'a> {
+    fn of(tables: &'a Tables) -> Self {
+        let mut own = Self { events: BTreeMap::new(), attempts: BTreeMap::new() };
+        for event in tables.events.values() {
+            if let Some(id) = event.execution {
+                own.events.entry(id).or_default().push(&event.kind);
+            }
+        }
+        for (id, _) in tables.attempts.keys() {
+            *own.attempts.entry(*id).or_default() += 1;
+        }
+        own
+    }
+}
+
 /// Every ending is one completion event; a replay takes one back.
-fn check_endings(tables: &Tables, x: &ff_core::Execution) {
-    let own = tables.events.values().filter(|event| event.execution == Some(x.id));
+fn check_endings(own: &Own<'_>, x: &ff_core::Execution) {
     let (mut ended, mut replayed) = (0, 0);
-    for event in own {
-        match event.kind {
+    for kind in own.events.get(&x.id).into_iter().flatten() {
+        match kind {
             EventKind::Completion { .. } => ended += 1,
             EventKind::Replayed { .. } => replayed += 1,
             EventKind::AttemptFailed { .. }
@@ -87,7 +109,7 @@ fn check_endings(tables: &Tables, x: &ff_core::Execution) {
             usize::from(matches!(runnable.next, ff_core::execution::Next::Resume(_)))
         }
     };
-    let over = tables.attempts.keys().filter(|(id, _)| *id == x.id).count();
+    let over = own.attempts.get(&x.id).copied().unwrap_or(0);
     let total = usize::try_from(x.counts.attempts).expect("a small count");
     assert_eq!(over + current, total, "{}: every attempt is kept once", x.id);
 }

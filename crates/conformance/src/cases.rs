@@ -14,6 +14,19 @@ pub mod create;
 pub mod duties;
 pub mod feed;
 pub mod fence;
+pub mod flow_apply;
+pub mod flow_cancel;
+pub mod flow_data;
+pub mod flow_dispatch;
+pub mod flow_edges;
+pub mod flow_ends;
+pub mod flow_extend;
+pub mod flow_graph;
+pub mod flow_joins;
+pub mod flow_large;
+pub mod flow_siblings;
+pub mod flow_submit;
+pub mod flow_wait;
 pub mod give_back;
 pub mod idempotency;
 pub mod lease;
@@ -418,6 +431,226 @@ macro_rules! suite {
                 a_full_journal_is_refused
                 malformed_steps_are_refused
                 lanes_tell_how_much_is_claimable
+            }
+            flow_apply {
+                an_applied_edge_gates_its_child
+                success_lets_the_child_go
+                applying_after_success_lets_the_child_go_at_once
+                applying_after_failure_skips_the_child_at_once
+                an_edge_is_applied_once
+                applying_with_other_ends_is_refused
+                an_unknown_edge_is_not_applied
+                a_group_that_fired_takes_no_more_edges
+                a_finished_child_takes_no_edges
+                a_running_child_is_not_stopped_by_an_edge
+                sealing_does_not_keep_staged_edges_from_being_applied
+                an_edge_lives_its_whole_life_in_one_batch
+                a_policy_may_change_until_an_edge_is_staged
+                without_a_policy_all_edges_count
+                an_absurd_quorum_is_refused
+                a_policy_is_set_for_open_members_only
+                a_flow_is_not_sealed_over_a_quorum_out_of_reach
+            }
+            flow_edges {
+                a_staged_edge_holds_nothing_back
+                a_stale_revision_changes_nothing
+                the_second_edge_of_a_batch_sees_the_first
+                a_circle_is_refused
+                edges_in_any_state_close_a_circle
+                a_circle_inside_one_batch_is_refused
+                a_circle_over_two_kinds_of_calls_is_refused
+                an_edge_to_itself_is_refused
+                an_edge_is_staged_once
+                an_edge_id_belongs_to_its_flow
+                an_edge_joins_members_only
+                an_edge_finds_the_member_of_its_batch
+                what_ended_may_be_waited_for_but_does_not_wait
+                edges_are_staged_in_open_flows_only
+                two_edges_into_one_execution_have_two_names
+                a_bad_reference_is_refused
+            }
+            flow_graph {
+                a_flow_is_created_once
+                a_created_flow_reads_back
+                the_same_flow_with_other_content_is_a_conflict
+                a_flow_made_by_hand_is_not_a_submitted_one
+                a_member_is_added_once
+                members_of_one_batch_are_all_counted
+                adding_does_not_keep_a_member_from_work
+                a_member_of_another_flow_is_refused
+                an_execution_of_another_partition_is_refused
+                an_execution_of_another_namespace_is_refused
+                an_unknown_flow_or_execution_is_not_found
+                a_finished_execution_is_refused
+                a_flow_that_ended_takes_no_members
+                a_sealed_flow_takes_no_members
+                sealing_twice_answers_the_same
+                a_flow_and_an_execution_of_one_uuid_are_two_things
+            }
+            flow_dispatch {
+                a_failure_skips_what_waits_hop_by_hop
+                a_skip_travels_to_the_end_of_a_chain
+                a_running_child_is_skipped_and_fenced
+                a_finished_child_is_left_alone
+                a_dispatch_counts_once
+                a_dispatch_of_nothing_does_nothing
+                only_the_end_is_dispatched
+                many_ends_in_one_batch_fire_once
+                many_ends_at_the_same_time_fire_once
+                one_end_lets_several_go
+                every_ending_propagates
+                a_delayed_child_stays_delayed
+                a_delay_may_run_out_while_the_child_waits
+                a_held_child_stays_held
+                unholding_does_not_ungate
+                a_waiting_child_may_end_by_itself
+                completions_carry_their_flow
+                ends_are_dispatched_oldest_first
+                a_dispatcher_may_serve_some_members
+                the_end_of_a_member_wakes_the_dispatcher
+                an_outsider_in_the_partition_is_not_dispatched
+                a_group_may_be_reconciled_before_the_dispatch
+            }
+            flow_joins {
+                groups_decide_as_published
+                a_quorum_of_too_many_is_lost_at_once
+                a_late_end_moves_counters_only
+                a_success_after_impossible_satisfies_nothing
+                a_straggler_serves_its_other_children
+                a_choice_survives_skipped_upstreams
+                each_kind_of_edge_has_its_ends
+                a_cancelled_or_expired_upstream_counts_as_failed
+                kinds_mix_in_one_group
+                what_waits_may_run_all_the_same
+                a_diamond_runs_through
+            }
+            flow_data {
+                a_result_takes_the_place_of_the_input
+                without_a_reference_the_input_stays
+                without_a_result_the_input_stays
+                a_failed_parent_passes_nothing
+                of_all_the_last_result_wins
+                of_some_the_deciding_result_counts
+                a_late_result_is_not_passed
+                a_retry_is_handed_the_same_result
+                results_of_any_size_are_passed
+                a_result_is_passed_with_its_encoding
+                each_of_many_is_handed_its_own
+                a_result_is_passed_where_there_was_no_input
+                a_result_is_passed_by_an_edge_applied_late
+            }
+            flow_ends {
+                a_sealed_flow_completes_with_its_last_member
+                a_failed_member_fails_the_flow
+                an_expired_or_cancelled_member_fails_the_flow
+                a_straggler_that_nobody_needed_does_not_fail_the_flow
+                an_open_flow_does_not_end
+                sealing_waits_for_the_dispatch
+                the_last_ends_of_one_batch_end_the_flow_once
+                a_flow_tells_its_story_in_order
+            }
+            flow_submit {
+                a_submitted_graph_is_gated_at_once
+                ids_follow_from_names
+                nodes_are_created_as_drafted
+                edges_and_joins_are_kept_as_drafted
+                the_same_submission_twice_is_one_flow
+                two_submissions_in_one_batch_are_one
+                the_same_id_with_other_content_names_the_field
+                the_same_key_finds_the_original
+                a_submission_sets_the_window_of_its_key
+                a_key_names_an_execution_or_a_flow
+                a_refused_submission_does_not_use_up_its_key
+                a_graph_that_makes_no_sense_is_refused
+                a_graph_that_is_too_large_is_refused
+                bad_tags_of_a_flow_are_refused
+                a_flow_is_submitted_as_drafted
+                a_wide_graph_is_submitted_in_one_call
+            }
+            flow_siblings {
+                the_first_success_cancels_the_rest
+                a_lost_quorum_cancels_the_survivors
+                let_run_leaves_siblings_alone
+                a_group_of_all_cancels_nobody
+                a_sibling_that_ended_is_left_alone
+                a_group_without_siblings_left_is_drained
+                the_other_children_of_a_sibling_learn_of_it
+                a_waiting_sibling_is_cancelled
+                a_group_is_never_half_drained
+                the_reconciler_cancels_nothing
+                a_group_that_has_not_fired_cancels_nobody
+                a_group_may_fire_and_be_drained_in_one_batch
+                a_sibling_of_two_groups_counts_in_both
+                groups_are_drained_oldest_first
+                siblings_may_be_cancelled_for_some_flows
+                a_group_that_fires_wakes_the_dispatcher
+            }
+            flow_cancel {
+                cancelling_all_ends_every_member_that_has_not_ended
+                cancelling_what_is_pending_lets_the_running_finish
+                cancelling_the_flow_only_changes_no_member
+                a_cancelled_flow_takes_nothing_more
+                an_unknown_flow_is_not_cancelled
+                a_repeated_cancellation_answers_from_the_first
+                a_flow_that_ended_is_not_cancelled
+                a_cancellation_has_a_reason
+                a_cancellation_is_told_once
+                ends_before_the_cancellation_are_still_counted
+                undecided_edges_and_groups_read_as_over
+                what_a_batch_adds_is_cancelled_with_the_rest
+                a_flow_may_be_submitted_and_cancelled_in_one_batch
+                what_a_batch_ends_first_is_not_cancelled
+                completion_and_cancellation_at_the_same_time
+                an_empty_flow_is_cancelled
+                siblings_of_a_cancelled_flow_are_over
+                a_flow_that_owes_nothing_is_left_alone
+                what_was_given_back_is_pending
+                a_cancelled_member_lets_nobody_go
+            }
+            flow_large {
+                a_large_flow_is_cancelled_in_pieces
+                an_edge_before_too_much_is_not_verified
+            }
+            flow_extend {
+                an_outsider_extends_an_open_flow
+                an_extension_reaches_members_by_id
+                an_extension_may_seal
+                an_extension_does_not_seal_over_a_quorum_out_of_reach
+                sealing_by_extension_ends_a_finished_flow
+                a_running_member_extends_its_sealed_flow
+                a_stale_fence_extends_nothing
+                a_member_extends_its_own_flow_only
+                a_repeated_extension_changes_nothing
+                a_node_with_other_content_is_a_conflict
+                a_node_whose_id_is_taken_is_a_conflict
+                a_circle_through_what_is_there_is_refused
+                an_extension_that_makes_no_sense_is_refused
+                an_extension_does_not_change_what_is_decided
+                a_group_fires_when_all_its_edges_are_counted
+                a_node_may_be_skipped_as_it_is_added
+                an_execution_becomes_the_root_of_a_flow
+                an_execution_is_the_root_of_its_own_flow_only
+                a_root_lies_where_its_flow_does
+                a_running_member_waits_for_what_it_adds
+                two_extensions_of_one_batch_see_each_other
+                a_cancelled_flow_is_not_extended
+            }
+            flow_wait {
+                waiting_gives_the_lease_back_and_resumes
+                there_may_be_nothing_to_wait_for
+                an_end_counts_when_it_is_dispatched
+                waiting_twice_is_waiting_once
+                a_stale_worker_cannot_wait
+                a_member_waits_in_several_rounds
+                a_member_may_wait_for_the_first
+                a_straggler_does_not_count_in_the_next_round
+                siblings_of_an_earlier_round_are_still_cancelled
+                a_parent_is_skipped_when_its_children_fail
+                a_parent_may_go_on_when_its_children_fail
+                the_next_worker_waits_for_the_same
+                waiting_does_not_use_up_the_attempt
+                a_waiting_parent_may_be_cancelled
+                a_waiting_parent_keeps_its_attempt
             }
             bad_input {
                 a_priority_out_of_range_is_refused

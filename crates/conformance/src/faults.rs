@@ -13,7 +13,7 @@ use ff_core::event::{Cursor, Filter};
 use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::Millis;
-use ff_core::{Backend, ClaimAsk, Claims, Config};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims, Config};
 
 /// When a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,10 @@ impl<O: Obstacle> Backend for Obstructed<O> {
 
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
         self.call(Call::Claim, self.inner.claim(asks)).await
+    }
+
+    async fn agenda(&self) -> Result<Agenda, StoreError> {
+        self.call(Call::Read, self.inner.agenda()).await
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {

@@ -27,7 +27,7 @@ use ff_core::query::{Count, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
 use ff_core::text::Kind;
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{Backend, ClaimAsk, Claimed, Claims, fold, needs};
+use ff_core::{Agenda, Backend, ClaimAsk, Claimed, Claims, fold, needs};
 use tokio::sync::watch;
 
 pub use store::Tables;
@@ -151,6 +151,10 @@ impl Backend for Model {
         let emptied = emptied.into_iter().all(|emptied| emptied);
         let next_due = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
         Ok(Claims { given, emptied, next_due, now: self.clock.now() })
+    }
+
+    async fn agenda(&self) -> Result<Agenda, StoreError> {
+        Ok(self.tables().agenda(self.clock.now()))
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {

@@ -38,9 +38,7 @@ use crate::audit;
 use crate::dial::Dial;
 use crate::model::Tables;
 
-pub use flows::{
-    ANY, ANY_LET_RUN, Drawn, Sketch, kind, name, quorum, quorum_let_run,
-};
+pub use flows::{Drawn, Sketch, any_let_run, any_of, kind, name, quorum, quorum_let_run};
 
 /// An empty store to test.
 pub struct Store {

@@ -4,7 +4,7 @@
 //! does not compile. New behaviour is a new command in [`decide`](crate::decide), which no
 //! backend notices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -204,6 +204,40 @@ pub struct Due {
     pub next: Option<Millis>,
 }
 
+/// Which duties have something to do, and from when on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agenda {
+    /// The store's time.
+    pub now: Millis,
+    /// When the first thing that a duty looks after is, or was, due. Whether it can be done is for
+    /// the duty to find out.
+    pub first: BTreeMap<Duty, Millis>,
+}
+
+impl Agenda {
+    /// Of what a store found: a duty may look after several things.
+    pub fn new(now: Millis, found: impl IntoIterator<Item = (Duty, Option<Millis>)>) -> Self {
+        let mut agenda = Self { now, first: BTreeMap::new() };
+        for (duty, due) in found {
+            if let Some(due) = due {
+                let first = agenda.first.entry(duty).or_insert(due);
+                *first = due.min(*first);
+            }
+        }
+        agenda
+    }
+
+    /// Whether a duty has something to look at now.
+    pub fn calls(&self, duty: Duty) -> bool {
+        self.first.get(&duty).is_some_and(|due| *due <= self.now)
+    }
+
+    /// When the next duty will be called that is not now.
+    pub fn next(&self) -> Option<Millis> {
+        self.first.values().copied().filter(|due| *due > self.now).min()
+    }
+}
+
 /// A page of the feed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
@@ -237,6 +271,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Moves due delays to the ready table, then hands out what is ready. With no asks, it only
     /// moves.
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError>;
+
+    /// Which duties have something to do, cheaply: it is asked every second.
+    async fn agenda(&self) -> Result<Agenda, StoreError>;
 
     /// What a duty has to check now, at most `limit` of it.
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError>;

@@ -31,7 +31,7 @@ pub mod time;
 pub mod view;
 
 pub use backend::{
-    Backend, ClaimAsk, Claimed, Claims, Due, Duty, EventPage, Interest, StoreError, WorkFilter,
+    Agenda, Backend, ClaimAsk, Claimed, Claims, Due, Duty, EventPage, Interest, StoreError, WorkFilter,
 };
 pub use command::{Command, Outcome, Reply};
 pub use error::{Code, Rejection};

@@ -2,11 +2,11 @@
 //!
 //! A tick asks the store what is due and sends the commands that check and do it. Every command
 //! looks at the row again under the store's lock, so two processes that find the same row due
-//! do it once. One loop serves all duties: interval, jitter, sooner when something is known to
-//! be due sooner, at once while there is more, back-off on errors, and shutdown.
+//! do it once. When they do is the business of the [`clockwork`].
 
 mod attempt_timeout;
 mod cancel_backlog;
+mod clockwork;
 mod completion_dispatch;
 mod deadline;
 mod dependency_reconciler;
@@ -20,7 +20,7 @@ mod retention;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::backend::{Duty, WorkFilter};
+use ff_core::backend::{Agenda, Duty, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::{Backend, Code, Interest, Millis, StoreError};
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ pub struct DutyPlan {
     pub name: &'static str,
     /// Which; nothing for promotion, which is part of claiming.
     pub duty: Option<Duty>,
-    /// Between two ticks, when nothing is known to be due sooner.
+    /// The least between two ticks, unless there is more.
     pub interval: Duration,
     /// What else calls for a tick at once.
     pub woken: Option<Interest>,
@@ -161,10 +161,12 @@ impl Engine {
     pub fn start_duties(&self, filter: &WorkFilter) -> Duties {
         let (stop, stopped) = watch::channel(false);
         let mut loops = JoinSet::new();
+        let (agenda, seen) = watch::channel(Agenda::default());
         for plan in DutyPlan::ALL {
             let (backend, filter) = (Arc::clone(&self.backend), filter.clone());
-            loops.spawn(repeat(plan, backend, filter, stopped.clone()));
+            loops.spawn(clockwork::serve(plan, backend, filter, seen.clone(), stopped.clone()));
         }
+        loops.spawn(clockwork::look(Arc::clone(&self.backend), agenda, stopped));
         Duties { stop, loops }
     }
 }
@@ -181,57 +183,4 @@ impl Duties {
         self.stop.send_replace(true);
         while self.loops.join_next().await.is_some() {}
     }
-}
-
-/// The longest pause after repeated errors.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-
-async fn repeat(
-    plan: DutyPlan,
-    backend: Arc<dyn Backend>,
-    filter: WorkFilter,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let mut failures = 0;
-    loop {
-        let seen = plan.woken.map(|interest| (interest, backend.generation(interest)));
-        let pause = match plan.tick(backend.as_ref(), &filter).await {
-            Ok(report) => {
-                failures = 0;
-                pause_after(&plan, &report, backend.as_ref()).await
-            }
-            Err(error) => {
-                failures += 1;
-                tracing::warn!(duty = plan.name, %error, failures, "a duty could not run");
-                plan.interval.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX)
-            }
-        };
-        tokio::select! {
-            _ = stopped.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(jittered(pause)) => {}
-            () = news(backend.as_ref(), seen), if failures == 0 => {}
-        }
-    }
-}
-
-async fn news(backend: &dyn Backend, seen: Option<(Interest, u64)>) {
-    match seen {
-        Some((interest, seen)) => backend.wait(interest, seen).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn pause_after(plan: &DutyPlan, report: &Report, backend: &dyn Backend) -> Duration {
-    // Whatever was done or filed anew is out of the way of what else is due.
-    if report.more && report.processed + report.refiled > 0 {
-        return Duration::ZERO;
-    }
-    let Some(next) = report.next else { return plan.interval };
-    let now = backend.now().await.unwrap_or(next);
-    plan.interval.min(Duration::from_millis(next.since(now)))
-}
-
-/// Spread by a tenth, so that processes started together do not tick together.
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(rand::random_range(0.9..=1.1))
 }

@@ -30,12 +30,14 @@ use ff_engine::{Duties, Engine};
 
 pub use database::{Database, Standing, VARIABLE, masked};
 pub use ff_core::execution::Failure;
+pub use ff_core::flow::{FlowWord, PublicFlowState};
 pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 pub use ff_core::state::PublicState;
-pub use ff_core::{Code, ExecutionId};
+pub use ff_core::{Code, ExecutionId, FlowId};
 pub use ff_sdk::{
-    BoxError, Client, Context, Creation, Error, Handle, Handler, Remote, Result, Running, StepInfo,
-    Worker,
+    BoxError, Client, Context, Creation, EdgeParams, Error, FlowDraft, FlowHandle,
+    FlowSearchParams, Handle, Handler, MemberParams, Node, Remote, Result, Running, SearchParams,
+    StepInfo, Task, Worker, node,
 };
 
 /// The environment variable that holds the token for servers.
@@ -120,4 +122,6 @@ mod shown {
     struct Quickstart;
     #[doc = include_str!("../../../docs/guides/workers-and-steps.md")]
     struct WorkersAndSteps;
+    #[doc = include_str!("../../../docs/guides/flows.md")]
+    struct Flows;
 }

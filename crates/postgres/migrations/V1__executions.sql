@@ -6,24 +6,27 @@
 -- The words that columns hold. A server keeps the check of a domain ready, but reads the check of a
 -- table anew for every statement: two dozen of those cost more than all else that a statement does.
 create domain ff_phase as text check (value in ('runnable', 'active', 'terminal'));
-create domain ff_outcome as text check (value in ('success', 'failed', 'cancelled', 'expired'));
+create domain ff_outcome as text
+    check (value in ('success', 'failed', 'cancelled', 'expired', 'skipped'));
 create domain ff_next_attempt as text
     check (value in ('first', 'retry', 'reclaim', 'replay', 'resume'));
 create domain ff_wait_reason as text check (value in ('delay', 'retry_backoff'));
 create domain ff_lease_end as text
-    check (value in ('completed', 'failed', 'cancelled', 'delayed', 'released',
+    check (value in ('completed', 'failed', 'cancelled', 'delayed', 'waiting', 'released',
     'expired', 'revoked'));
 create domain ff_attempt_kind as text check (value in ('initial', 'retry', 'reclaim', 'replay'));
 create domain ff_attempt_outcome as text check (value in ('ended_success', 'ended_failure',
     'ended_cancelled', 'interrupted_reclaimed', 'ended_expired'));
-create domain ff_cancelled_by as text check (value in ('worker', 'operator'));
+create domain ff_cancelled_by as text
+    check (value in ('worker', 'operator', 'cancel_flow', 'engine'));
 create domain ff_payload_kind as text check (value in ('input', 'result'));
 create domain ff_step_kind as text check (value in ('run', 'sleep', 'now', 'random'));
 create domain ff_timer_kind as text
     check (value in ('delay', 'attempt_timeout', 'deadline', 'retention'));
 create domain ff_event_kind as text
     check (value in ('completion', 'attempt_failed', 'lease_expired',
-    'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld'));
+    'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld',
+    'flow_cancel_requested', 'flow_ended', 'flow_reopened'));
 
 -- What never changes comes first: an update then logs only the end of the row. Pages are left three
 -- quarters empty, so that being claimed and completed stays on the page and touches no index, even
@@ -39,12 +42,17 @@ create table ff_exec_core (
     creator text not null,
     policy text,
     idempotency_key text,
+    -- the flow it belongs to, once it does, and what it is called there
+    flow_id uuid,
+    node text,
     -- A small input stands here; a larger one is a payload.
     input_size integer,
     input_encoding text,
     input bytea,
     -- what may change in any state
     tags text,
+    -- the member of the same flow whose result it is to work on
+    input_from uuid,
     priority integer not null,
     retries integer not null,
     reclaims integer not null,
@@ -66,6 +74,8 @@ create table ff_exec_core (
     wait_reason ff_wait_reason,
     held_reason text,
     held_at_ms bigint,
+    -- whether it waits for others in its flow
+    gated boolean not null,
     lease_end ff_lease_end,
     -- the attempt under way, interrupted, or the one it ended with
     attempt_index integer,
@@ -95,12 +105,17 @@ create table ff_exec_core (
     check (
         (phase = 'terminal') = (outcome is not null)
         and (phase = 'active') = (claim_id is not null)
+        and (phase = 'runnable' or not gated)
     )
 ) with (fillfactor = 25);
 
 -- Listing newest first inside a lane; over everything, lane by lane. No column of it ever changes.
 create index ff_exec_core_lane
     on ff_exec_core (lane_id, created_at_ms, partition_key, execution_id);
+
+-- The members of a flow, by id. An execution joins one at most once.
+create index ff_exec_core_flow on ff_exec_core (partition_key, flow_id, execution_id)
+    where flow_id is not null;
 
 -- Leases stand beside their execution, so that renewing writes one short row. The sweep finds
 -- them by check_at_ms, which renewing does not move: until_ms may be later, never earlier. A
@@ -201,7 +216,8 @@ create table ff_tag (
 );
 
 -- The feed. A transaction takes its numbers while it holds its rows, so two changes of one row
--- are numbered in their order; which events a reader has seen is told by xid.
+-- are numbered in their order; which events a reader has seen is told by xid. What happens to a
+-- flow stands under the flow's id and in no lane.
 create table ff_event (
     seq bigint generated always as identity primary key,
     xid xid8 not null default pg_current_xact_id(),
@@ -209,7 +225,8 @@ create table ff_event (
     execution_id uuid not null,
     partition_key smallint not null,
     namespace text not null,
-    lane_id text not null,
+    lane_id text,
+    flow_id uuid,
     kind ff_event_kind not null,
     attempt_index integer,
     outcome text,
@@ -219,11 +236,13 @@ create table ff_event (
     worker_instance_id text,
     retry_at_ms bigint,
     priority_from integer,
-    priority_to integer
+    priority_to integer,
+    members integer
 );
 
 create index ff_event_execution on ff_event (partition_key, execution_id);
 create index ff_event_xid on ff_event (xid);
+create index ff_event_flow on ff_event (partition_key, flow_id, seq) where flow_id is not null;
 
 create table ff_idempotency (
     namespace text not null,
@@ -255,29 +274,31 @@ create table ff_consumer (
 create type ff_execution_row as (
     partition_key smallint, execution_id uuid, at tid, version bigint, before bigint,
     priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer,
-    retries integer,
-    reclaims integer, replays integer, progress_percent integer, progress_message text,
-    progress_at_ms bigint, started_at_ms bigint, updated_at_ms bigint, phase text, outcome text,
-    next_attempt text, wait_until_ms bigint, wait_reason text, held_reason text,
-    held_at_ms bigint, lease_end text, attempt_index integer, attempt_kind text, worker_id text,
-    worker_instance_id text, attempt_started_at_ms bigint, attempt_ran_ms bigint, claim_id uuid,
-    resumed boolean, timeout_at_ms bigint, failure_reason text, failure_category text,
-    has_result boolean, cancelled_by text, end_reason text, terminal_at_ms bigint,
-    retain_until_ms bigint, result_attempt integer, result_encoding text, result bytea
+    retries integer, reclaims integer, replays integer, progress_percent integer,
+    progress_message text, progress_at_ms bigint, input_from uuid, started_at_ms bigint,
+    updated_at_ms bigint, phase text, outcome text, next_attempt text, wait_until_ms bigint,
+    wait_reason text, held_reason text, held_at_ms bigint, gated boolean, lease_end text,
+    attempt_index integer, attempt_kind text, worker_id text, worker_instance_id text,
+    attempt_started_at_ms bigint, attempt_ran_ms bigint, claim_id uuid, resumed boolean,
+    timeout_at_ms bigint, failure_reason text, failure_category text, has_result boolean,
+    cancelled_by text, end_reason text, terminal_at_ms bigint, retain_until_ms bigint,
+    result_attempt integer, result_encoding text, result bytea
 );
 
 create type ff_new_execution_row as (
     partition_key smallint, execution_id uuid, version bigint, namespace text, lane_id text,
     kind text, creator text, policy text, idempotency_key text, fingerprint bytea,
-    created_at_ms bigint, input_size integer, input_encoding text, input bytea,
-    priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer,
-    retries integer, reclaims integer, replays integer, progress_percent integer, progress_message text, progress_at_ms bigint, started_at_ms bigint,
-    updated_at_ms bigint, phase text, outcome text, next_attempt text, wait_until_ms bigint,
-    wait_reason text, held_reason text, held_at_ms bigint, lease_end text, attempt_index integer,
-    attempt_kind text, worker_id text, worker_instance_id text, attempt_started_at_ms bigint,
-    attempt_ran_ms bigint, claim_id uuid, resumed boolean, timeout_at_ms bigint,
-    failure_reason text, failure_category text, has_result boolean, cancelled_by text,
-    end_reason text, terminal_at_ms bigint, retain_until_ms bigint
+    created_at_ms bigint, flow_id uuid, node text, input_size integer, input_encoding text,
+    input bytea, priority integer, tags text, deadline_at_ms bigint, epoch bigint,
+    attempts integer, retries integer, reclaims integer, replays integer,
+    progress_percent integer, progress_message text, progress_at_ms bigint, input_from uuid,
+    started_at_ms bigint, updated_at_ms bigint, phase text, outcome text, next_attempt text,
+    wait_until_ms bigint, wait_reason text, held_reason text, held_at_ms bigint, gated boolean,
+    lease_end text, attempt_index integer, attempt_kind text, worker_id text,
+    worker_instance_id text, attempt_started_at_ms bigint, attempt_ran_ms bigint, claim_id uuid,
+    resumed boolean, timeout_at_ms bigint, failure_reason text, failure_category text,
+    has_result boolean, cancelled_by text, end_reason text, terminal_at_ms bigint,
+    retain_until_ms bigint
 );
 
 create type ff_lease_row as (
@@ -307,7 +328,7 @@ create type ff_timer_row as (
 
 create type ff_event_row as (
     partition_key smallint, execution_id uuid, at_ms bigint, namespace text, lane_id text,
-    kind text, attempt_index integer, outcome text, reason text, failure_category text,
-    worker_id text, worker_instance_id text, retry_at_ms bigint, priority_from integer,
-    priority_to integer
+    flow_id uuid, kind text, attempt_index integer, outcome text, reason text,
+    failure_category text, worker_id text, worker_instance_id text, retry_at_ms bigint,
+    priority_from integer, priority_to integer, members integer
 );

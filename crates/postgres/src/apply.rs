@@ -3,10 +3,11 @@
 //! *Fast*: when every row a batch needs is an execution whose last version this process holds, or
 //! one that a creation expects to be absent, nothing is read: the batch is folded over what is
 //! remembered and sent in one flight, guarded by versions. *Locked*: rows are locked in the order
-//! of their keys and read in one flight, written in a second. A fast miss goes to the locked path
-//! once; that one is tried again a bounded number of times when others are in the way.
+//! of their keys and read in one flight, or in a few where some rows tell which others are needed,
+//! and written in another. A fast miss goes to the locked path once; that one is tried again a
+//! bounded number of times when others are in the way.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,20 +19,25 @@ use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Timer, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{fold, needs};
+use ff_core::fold;
 
 use crate::claim::delays::Delays;
 use crate::claim::heads::{Floor, Heads};
 use crate::codec::Tid;
-use crate::connection::listener::Signals;
+use crate::connection::listener::{News, Signals};
 use crate::connection::{Connections, Purpose, Step, Trouble};
+use crate::due::Walk;
 use crate::feed;
-use crate::load::Wanted;
+use crate::graph::unlocked;
 use crate::write::{Places, Rows, read_places};
 
+pub mod dispatches;
 mod held;
+mod rounds;
 
+use dispatches::Dispatches;
 use held::Held;
+use rounds::{Found, gather};
 
 /// Tries of a batch while others are in the way.
 const TRIES: u32 = 3;
@@ -55,6 +61,10 @@ pub struct State {
     pub heads: Heads,
     /// When the next delay is over.
     pub delays: Delays,
+    /// Ends of members that their flows are to be told.
+    pub dispatches: Dispatches,
+    /// How far the groups that wait were looked at.
+    pub walk: Walk,
     /// Queues that are registered for certain.
     queues: Mutex<BTreeSet<QueueId>>,
     /// Executions whose last version is known.
@@ -98,6 +108,8 @@ impl State {
             signals,
             heads: Heads::default(),
             delays: Delays::default(),
+            dispatches: Dispatches::default(),
+            walk: Walk::default(),
             queues: Mutex::default(),
             held: Held::default(),
         }
@@ -139,15 +151,20 @@ impl State {
         if delays(&set.timers.remove).is_some() {
             self.delays.removed();
         }
-        self.signals
-            .committed(filed.is_some() || !set.ready.insert.is_empty(), !set.events.is_empty());
+        self.dispatches.learn(&set.graph.dispatch);
+        self.signals.committed(News {
+            work: filed.is_some() || !set.ready.insert.is_empty(),
+            events: !set.events.is_empty(),
+            flows: !set.graph.dispatch.insert.is_empty(),
+            cancels: set.graph.cancels_members(),
+        });
     }
 
     /// Delays were moved to their queues, some perhaps for others than who moved them.
     pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
         if !moved.is_empty() {
             self.heads.file_at(moved.iter().copied());
-            self.signals.committed(true, false);
+            self.signals.committed(News { work: true, ..News::default() });
         }
     }
 
@@ -235,9 +252,17 @@ async fn locked(
     tape: &mut Tape,
 ) -> Result<Vec<Outcome>, StoreError> {
     let (mut tries, mut resends) = (0, RESEND_MS.iter());
+    let (mut known, mut restarts) = (BTreeSet::new(), 0);
     loop {
-        let trouble = match once(state, batch, tape).await {
-            Ok(outcomes) => return Ok(outcomes),
+        let trouble = match once(state, batch, tape, &mut known).await {
+            Ok(Some(outcomes)) => return Ok(outcomes),
+            Ok(None) => {
+                restarts += 1;
+                if restarts > TRIES {
+                    return Err(Trouble::Guard.into_error());
+                }
+                continue;
+            }
             Err(trouble) => trouble,
         };
         tracing::debug!(?trouble, commands = batch.len(), "a batch is tried again");
@@ -271,37 +296,30 @@ async fn bisect(state: &State, batch: &[Command], cause: &str) -> Result<Vec<Out
     Ok(outcomes)
 }
 
-async fn once(state: &State, batch: &[Command], tape: &mut Tape) -> Result<Vec<Outcome>, Trouble> {
-    let nothing = WorkingSet::default();
-    let keys: Vec<Vec<Key>> = batch.iter().map(|command| needs(command, &nothing)).collect();
-    let wanted = Wanted::new(keys.iter().flatten().cloned());
+/// One try; nothing when it has to begin anew with all the keys that are known now.
+async fn once(
+    state: &State,
+    batch: &[Command],
+    tape: &mut Tape,
+    known: &mut BTreeSet<Key>,
+) -> Result<Option<Vec<Outcome>>, Trouble> {
     let mut session = state.connections.get(purpose(batch)).await?;
-    let mut steps = vec![Step::Begin];
-    steps.extend(wanted.lock());
-    steps.extend(wanted.load());
-    let mut answers = match session.fly(&steps).await {
-        Ok(answers) => answers,
-        Err(trouble) => {
+    let Found { mut loaded, mut refused } = match gather(&mut session, batch, known).await {
+        Ok(Some(found)) => found,
+        missed => {
             session.settle().await;
-            return Err(trouble);
+            return missed.map(|_| None);
         }
     };
-    if wanted.lock().is_some() {
-        answers.remove(0);
-    }
-    let mut loaded = wanted.read(answers)?;
-    let mut refused = BTreeMap::new();
-    let mut readable = Vec::with_capacity(batch.len());
-    for (at, (command, keys)) in batch.iter().zip(&keys).enumerate() {
-        match keys.iter().find_map(|key| loaded.damaged.get(key)) {
-            None => readable.push(command.clone()),
-            Some(error) => {
-                tracing::error!(command = command.name(), %error, "refused: a damaged row");
-                refused.insert(at, error.clone().refusal()?);
-            }
-        }
-    }
+    let readable = batch.iter().enumerate().filter(|(at, _)| !refused.contains_key(at));
+    let readable: Vec<_> = readable.map(|(_, command)| command.clone()).collect();
     let (outcomes, set, now) = state.fold(&readable, &mut loaded.have, tape);
+    let unlocked = unlocked(&set.graph, &loaded.locked);
+    if !unlocked.is_empty() {
+        known.extend(unlocked.into_iter().map(|(flow, id)| Key::Group(flow, id)));
+        session.settle().await;
+        return Ok(None);
+    }
     let places = Places::default();
     let rows = Rows::new(&set, now, &places);
     let mut steps = rows.fewest();
@@ -317,7 +335,7 @@ async fn once(state: &State, batch: &[Command], tape: &mut Tape) -> Result<Vec<O
         Some(rejection) => Err(rejection),
         None => outcomes.next().expect("an outcome for each command"),
     });
-    Ok(all.collect())
+    Ok(Some(all.collect()))
 }
 
 /// A batch travels with the traffic that its first command belongs to.

@@ -8,6 +8,7 @@ mod choice;
 pub mod delays;
 pub mod heads;
 mod look;
+mod passed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -157,10 +158,11 @@ async fn grant(
     state.committed(&set, &read_places(answers.iter().take(writes))?);
     for row in answers.get(writes).into_iter().flatten() {
         let blob = read_blob(row)?;
-        inputs.insert(blob.at.execution(), blob);
+        inputs.insert(blob.at, blob);
     }
     let claimed = |leased: Leased| {
-        let input: Option<Blob> = inputs.get(&leased.execution.id).cloned();
+        let at = look.passed.input(leased.execution.id);
+        let input: Option<Blob> = inputs.get(&at).cloned();
         Claimed { leased, input }
     };
     Ok(leased.into_iter().map(|given| given.into_iter().map(claimed).collect()).collect())

@@ -8,8 +8,8 @@ mod composite;
 use bytes::Bytes;
 use ff_core::backend::StoreError;
 use ff_core::execution::{Execution, State};
-use ff_core::fold::{Blob, BlobRef};
-use ff_core::ids::{ExecutionId, Partition};
+use ff_core::fold::{Blob, BlobRef, GroupKey};
+use ff_core::ids::{ExecutionId, FlowId, Partition};
 use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt};
 use ff_core::step::StepRecord;
 use ff_core::text::Encoding;
@@ -78,6 +78,18 @@ impl<'a> Params<'a> {
             .all(ids.map(|id| id.uuid()), Type::UUID_ARRAY)
     }
 
+    /// The two columns of flows.
+    pub fn flows(self, flows: impl Iterator<Item = FlowId> + Clone) -> Self {
+        self.all(flows.clone().map(home), Type::INT2_ARRAY)
+            .all(flows.map(|flow| flow.0), Type::UUID_ARRAY)
+    }
+
+    /// The three columns of what belongs to flows and has a UUID there.
+    pub fn in_flows(self, rows: impl Iterator<Item = (FlowId, Uuid)> + Clone) -> Self {
+        self.flows(rows.clone().map(|(flow, _)| flow))
+            .all(rows.map(|(_, uuid)| uuid), Type::UUID_ARRAY)
+    }
+
     /// A text, or nothing.
     pub fn text(self, text: Option<&'a str>) -> Self {
         self.one(text, Type::TEXT)
@@ -112,6 +124,11 @@ impl<'a> Params<'a> {
 /// The partition of an id as it is stored.
 pub fn partition(id: ExecutionId) -> i16 {
     i16::from(id.partition().index())
+}
+
+/// The partition of a flow as it is stored.
+pub fn home(flow: FlowId) -> i16 {
+    i16::from(flow.partition().index())
 }
 
 /// Reads the columns of a row in order, naming each.
@@ -154,6 +171,22 @@ impl<'r> Reader<'r> {
         read_id(partition, uuid)
     }
 
+    /// The UUID of a flow.
+    pub fn flow(&mut self) -> Result<FlowId, StoreError> {
+        Ok(FlowId(self.take("flow_id")?))
+    }
+
+    /// The three columns of a group: the id of what waits, and the flow.
+    pub fn group(&mut self) -> Result<GroupKey, StoreError> {
+        let downstream = self.id()?;
+        Ok((self.flow()?, downstream))
+    }
+
+    /// The next column, a UUID or nothing, as rows hold them.
+    pub fn maybe_uuid(&mut self, name: &str) -> Result<Option<[u8; 16]>, StoreError> {
+        Ok(self.take::<Option<Uuid>>(name)?.map(Uuid::into_bytes))
+    }
+
     /// The two columns of an execution id, which may be absent.
     pub fn maybe_id(&mut self) -> Result<Option<ExecutionId>, StoreError> {
         let partition = self.take::<Option<i16>>("partition_key")?;
@@ -193,6 +226,9 @@ pub fn read_row<'r>(r: &mut Reader<'r>) -> Result<ExecutionRow<'r>, StoreError> 
         progress_percent: r.maybe_int("progress_percent")?,
         progress_message: r.take("progress_message")?,
         progress_at_ms: r.take("progress_at_ms")?,
+        flow_id: r.maybe_uuid("flow_id")?,
+        node: r.take("node")?,
+        input_from: r.maybe_uuid("input_from")?,
         started_at_ms: r.take("started_at_ms")?,
         updated_at_ms: r.take("updated_at_ms")?,
         phase: r.take("phase")?,
@@ -202,6 +238,7 @@ pub fn read_row<'r>(r: &mut Reader<'r>) -> Result<ExecutionRow<'r>, StoreError> 
         wait_reason: r.take("wait_reason")?,
         held_reason: r.take("held_reason")?,
         held_at_ms: r.take("held_at_ms")?,
+        gated: r.take("gated")?,
         lease_end: r.take("lease_end")?,
         attempt_index: r.maybe_int("attempt_index")?,
         attempt_kind: r.take("attempt_kind")?,
@@ -338,6 +375,8 @@ pub fn inserts(rows: &[ToWrite<'_>]) -> Composite {
         r.text(x.row.idempotency_key);
         r.bytes(Some(x.row.fingerprint));
         r.long(x.row.created_at_ms);
+        r.uuid(x.row.flow_id.map(Uuid::from_bytes));
+        r.text(x.row.node);
         r.int(x.blob.as_ref().and_then(|blob| blob.size));
         here(x.blob.as_ref(), r);
         mutable(x, r);
@@ -358,6 +397,7 @@ fn mutable(x: &ToWrite<'_>, r: &mut Record<'_>) {
     r.int(x.progress_percent);
     r.text(x.progress_message);
     r.long(x.progress_at_ms);
+    r.uuid(x.input_from.map(Uuid::from_bytes));
     r.long(x.started_at_ms);
     r.long(x.updated_at_ms);
     r.text(Some(x.phase));
@@ -367,6 +407,7 @@ fn mutable(x: &ToWrite<'_>, r: &mut Record<'_>) {
     r.text(x.wait_reason);
     r.text(x.held_reason);
     r.long(x.held_at_ms);
+    r.bool(Some(x.gated));
     r.text(x.lease_end);
     r.int(x.attempt_index);
     r.text(x.attempt_kind);

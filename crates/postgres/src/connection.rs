@@ -57,6 +57,8 @@ pub enum Purpose {
     Claim,
     /// Anything that changes nothing.
     Read,
+    /// The same by several statements that see everything as of one moment.
+    Snapshot,
     /// Reading a whole table.
     Scan,
 }
@@ -114,7 +116,7 @@ impl Connections {
             Purpose::Write(Traffic::Create) => &self.create,
             Purpose::Write(Traffic::Admin) => &self.admin,
             Purpose::Claim => &self.claim,
-            Purpose::Read => &self.read,
+            Purpose::Read | Purpose::Snapshot => &self.read,
             Purpose::Scan => &self.scan,
         };
         let client = pool.get().await.map_err(Trouble::unreachable)?;
@@ -146,6 +148,16 @@ impl Connections {
     /// Runs statements that change nothing, in one flight.
     pub async fn read_all(&self, steps: Vec<Step<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
         self.look(Purpose::Read, steps).await
+    }
+
+    /// Runs statements that change nothing, in one flight, and all as of the same moment.
+    pub async fn read_together(&self, mut steps: Vec<Step<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+        if steps.len() < 2 {
+            return self.read_all(steps).await;
+        }
+        steps.insert(0, Step::Begin);
+        steps.push(Step::Commit);
+        self.look(Purpose::Snapshot, steps).await
     }
 
     /// Tries once more on a connection that turns out to be dead.
@@ -253,7 +265,7 @@ impl Session<'_> {
     /// Sends statements that change nothing; where connections are shared, in a transaction, so
     /// that they all reach the same server with our settings.
     async fn look(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
-        if !self.pooled {
+        if !self.pooled || matches!(steps.first(), Some(Step::Begin)) {
             return self.fly(steps).await;
         }
         self.fly(&[Step::Begin]).await?;

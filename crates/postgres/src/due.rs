@@ -1,79 +1,255 @@
-//! What the engine has to do by itself, found by time.
+//! What the engine has to do by itself: found by time, or because a flow has work for it.
+
+use std::sync::{Mutex, MutexGuard};
 
 use ff_core::backend::{Due, Duty, StoreError, WorkFilter};
 use ff_core::command::Command;
 use ff_core::decide::attempt_timeout::TimeOutAttempt;
+use ff_core::decide::cancel_owed::CancelOwed;
 use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
+use ff_core::decide::reconcile_group::ReconcileGroup;
 use ff_core::decide::retention::Trim;
+use ff_core::decide::sibling_cancel::CancelSiblings;
+use ff_core::decide::sibling_reconcile::ReconcileSiblings;
+use ff_core::decide::trim_flow::TrimFlow;
+use ff_core::fold::GroupKey;
+use ff_core::ids::FlowId;
 use ff_core::index::TimerKind;
 use ff_core::row::{number, parse};
 use ff_core::time::Millis;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
 
-use crate::codec::{Params, Reader};
-use crate::connection::Connections;
-use crate::statements::{idempotency, lease, timer};
+use crate::apply::State;
+use crate::codec::{Params, Reader, home};
+use crate::connection::Step;
+use crate::statements::{backlog, cancel, dispatch, flow, group, idempotency, lease, timer};
+
+/// Groups that the reconciler looks at beyond what it is asked for: nothing that works leaves a
+/// stuck one behind, and finding none must not mean looking at all.
+const LOOK_SPARE: u32 = 300;
+
+/// Reads the command that a row asks for; nothing when the row only tells when the next is due.
+type Read = fn(&mut Reader<'_>) -> Result<Option<Command>, StoreError>;
 
 /// What `duty` has to check now.
 pub async fn due(
-    connections: &Connections,
+    state: &State,
     duty: Duty,
     filter: &WorkFilter,
-    (limit, now): (u32, Millis),
+    limit: u32,
 ) -> Result<Due, StoreError> {
-    let namespace = filter.namespace.as_ref().map(|namespace| namespace.as_str());
-    let (tag, value) = match &filter.tag {
-        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
-        None => (None, None),
-    };
-    // A key has no tags: whoever looks after one tag leaves the keys to others.
-    let limit = if duty == Duty::IdempotencyExpiry && tag.is_some() { 0 } else { limit };
-    let params = Params::new().number(now.0).number(i64::from(limit));
-    let timers = |kind: TimerKind| {
-        Params::new().number(now.0).number(i64::from(limit)).text(Some(kind.as_str()))
-    };
-    let (sql, params) = match duty {
-        Duty::AttemptTimeout => (timer::due, timers(TimerKind::AttemptTimeout)),
-        Duty::Deadline => (timer::due, timers(TimerKind::Deadline)),
-        Duty::Retention => (timer::retention, params),
-        Duty::LeaseExpiry => (lease::due, params),
-        Duty::IdempotencyExpiry => (idempotency::due, params),
-    };
-    let params = params.text(namespace);
-    let params = match duty {
-        Duty::IdempotencyExpiry => params,
-        Duty::AttemptTimeout | Duty::Deadline | Duty::Retention | Duty::LeaseExpiry => {
-            params.text(tag).text(value)
+    let now = state.clock.now();
+    let by_time = || Params::new().number(now.0).number(i64::from(limit));
+    let (sql, params, read): (_, _, Read) = match duty {
+        Duty::AttemptTimeout => {
+            let params = by_time().text(Some(TimerKind::AttemptTimeout.as_str()));
+            let read: Read = |r| Ok(r.maybe_id()?.map(|id| TimeOutAttempt { id }.into()));
+            (timer::due, filtered(params, filter), read)
+        }
+        Duty::Deadline => {
+            let params = by_time().text(Some(TimerKind::Deadline.as_str()));
+            let read: Read = |r| Ok(r.maybe_id()?.map(|id| ExpireExecution { id }.into()));
+            (timer::due, filtered(params, filter), read)
+        }
+        Duty::LeaseExpiry => (lease::due, filtered(by_time(), filter), read_lease),
+        Duty::IdempotencyExpiry => {
+            // A key has no tags: whoever looks after one tag leaves the keys to others.
+            let limit = if filter.tag.is_some() { 0 } else { limit };
+            let params = Params::new().number(now.0).number(i64::from(limit));
+            (idempotency::due, params.text(namespace(filter)), read_key)
+        }
+        Duty::Retention => {
+            let of = || filtered(by_time(), filter);
+            let steps = vec![Step::Run(timer::retention, of()), Step::Run(flow::due, of())];
+            return retention(state, steps, limit).await;
+        }
+        Duty::CompletionDispatch => return dispatches(state, filter, limit).await,
+        Duty::DependencyReconciler => return stuck(state, filter, limit).await,
+        Duty::EdgeCancelDispatcher => return siblings(state, filter, limit).await,
+        Duty::EdgeCancelReconciler => {
+            let command = |(flow, downstream)| ReconcileSiblings { flow, downstream }.into();
+            let params = listed(filter, limit);
+            return found(state, cancel::reconcile, params, |r| r.group().map(command)).await;
+        }
+        Duty::CancelBacklog => {
+            let command = |flow| CancelOwed { flow }.into();
+            let params = listed(filter, limit);
+            return found(state, backlog::due, params, |r| r.flow().map(command)).await;
         }
     };
     let mut due = Due::default();
-    for row in connections.read(sql, params).await? {
-        let mut r = Reader::new(&row);
-        due.commands.extend(read(duty, &mut r)?);
-        due.next = r.take::<Option<i64>>("next_ms")?.map(Millis);
+    for row in state.connections.read(sql, params).await? {
+        read_timed(&row, read, &mut due)?;
     }
     Ok(due)
 }
 
-/// The command that a row asks for; nothing when the row only tells when the next is due.
-fn read(duty: Duty, r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
-    Ok(match duty {
-        Duty::AttemptTimeout => r.maybe_id()?.map(|id| TimeOutAttempt { id }.into()),
-        Duty::Deadline => r.maybe_id()?.map(|id| ExpireExecution { id }.into()),
-        Duty::Retention => r.maybe_id()?.map(|id| Trim { id }.into()),
-        Duty::LeaseExpiry => {
-            let id = r.maybe_id()?;
-            let epoch = r.take::<Option<i64>>("epoch")?;
-            let epoch = epoch.map(|epoch| number("epoch", epoch)).transpose()?;
-            id.zip(epoch).map(|(id, lease_epoch)| ExpireLease { id, lease_epoch }.into())
+fn namespace(filter: &WorkFilter) -> Option<&str> {
+    filter.namespace.as_ref().map(|namespace| namespace.as_str())
+}
+
+/// The three parameters of a filter.
+fn filtered<'a>(params: Params<'a>, filter: &'a WorkFilter) -> Params<'a> {
+    let (tag, value) = match &filter.tag {
+        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
+        None => (None, None),
+    };
+    params.text(namespace(filter)).text(tag).text(value)
+}
+
+/// Adds what a row asks for, and when the next is due.
+fn read_timed(row: &Row, read: Read, due: &mut Due) -> Result<(), StoreError> {
+    let mut r = Reader::new(row);
+    due.commands.extend(read(&mut r)?);
+    let next = r.take::<Option<i64>>("next_ms")?.map(Millis);
+    due.next = due.next.into_iter().chain(next).min();
+    Ok(())
+}
+
+fn read_lease(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
+    let id = r.maybe_id()?;
+    let epoch = r.take::<Option<i64>>("epoch")?;
+    let epoch = epoch.map(|epoch| number("epoch", epoch)).transpose()?;
+    Ok(id.zip(epoch).map(|(id, lease_epoch)| ExpireLease { id, lease_epoch }.into()))
+}
+
+fn read_key(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
+    let namespace = r.take::<Option<&str>>("namespace")?;
+    let namespace = namespace.map(|text| parse("namespace", text)).transpose()?;
+    let key = r.take::<Option<&str>>("key")?;
+    let key = key.map(|text| parse("key", text)).transpose()?;
+    Ok(namespace.zip(key).map(|(namespace, key)| ForgetKey { namespace, key }.into()))
+}
+
+/// The parameters of what is not found by time.
+fn listed(filter: &WorkFilter, limit: u32) -> Params<'_> {
+    filtered(Params::new().number(i64::from(limit)), filter)
+}
+
+/// What is not found by time.
+async fn found(
+    state: &State,
+    sql: &'static str,
+    params: Params<'_>,
+    read: impl Fn(&mut Reader<'_>) -> Result<Command, StoreError>,
+) -> Result<Due, StoreError> {
+    let rows = state.connections.read(sql, params).await?;
+    let commands = rows.iter().map(|row| read(&mut Reader::new(row)));
+    Ok(Due { commands: commands.collect::<Result<_, _>>()?, next: None })
+}
+
+/// Groups whose siblings are to be cancelled: those that say so themselves, then the others.
+async fn siblings(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
+    let mut due = Due::default();
+    for flagged in [true, false] {
+        let done = u32::try_from(due.commands.len()).unwrap_or(u32::MAX);
+        let left = limit.saturating_sub(done);
+        if left == 0 {
+            break;
         }
-        Duty::IdempotencyExpiry => {
-            let namespace = r.take::<Option<&str>>("namespace")?;
-            let namespace = namespace.map(|text| parse("namespace", text)).transpose()?;
-            let key = r.take::<Option<&str>>("key")?;
-            let key = key.map(|text| parse("key", text)).transpose()?;
-            namespace.zip(key).map(|(namespace, key)| ForgetKey { namespace, key }.into())
+        let params = listed(filter, left).one(flagged, Type::BOOL);
+        let command = |(flow, downstream)| CancelSiblings { flow, downstream }.into();
+        let more = found(state, cancel::due, params, |r| r.group().map(command)).await?;
+        due.commands.extend(more.commands);
+    }
+    Ok(due)
+}
+
+/// Executions whose time is up, then flows.
+async fn retention(state: &State, steps: Vec<Step<'_>>, limit: u32) -> Result<Due, StoreError> {
+    let reads: [Read; 2] = [
+        |r| Ok(r.maybe_id()?.map(|id| Trim { id }.into())),
+        |r| {
+            let flow = r.take::<Option<Uuid>>("flow_id")?.map(FlowId);
+            Ok(flow.map(|flow| TrimFlow { flow }.into()))
+        },
+    ];
+    let mut due = Due::default();
+    for (rows, read) in state.connections.read_all(steps).await?.iter().zip(reads) {
+        for row in rows {
+            read_timed(row, read, &mut due)?;
         }
-    })
+    }
+    due.commands.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(due)
+}
+
+/// Ends that flows have not been told: those that this process remembers, else what the table says.
+async fn dispatches(
+    state: &State,
+    filter: &WorkFilter,
+    limit: u32,
+) -> Result<Due, StoreError> {
+    let mut due = Due::default();
+    let everything = *filter == WorkFilter::default();
+    if everything {
+        let known = state.dispatches.take(usize::try_from(limit).unwrap_or(usize::MAX));
+        if !known.is_empty() {
+            let known = known.into_iter();
+            due.commands = known
+                .map(|(flow, execution)| DispatchCompletion { flow, execution }.into())
+                .collect();
+            return Ok(due);
+        }
+    }
+    let rows = state.connections.read(dispatch::due, listed(filter, limit)).await?;
+    let mut said = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let mut r = Reader::new(row);
+        let (execution, flow) = (r.id()?, r.flow()?);
+        said.push((Millis(r.take("at_ms")?), execution));
+        due.commands.push(DispatchCompletion { flow, execution }.into());
+    }
+    if everything {
+        state.dispatches.asked(&said);
+    }
+    Ok(due)
+}
+
+/// How far the groups that wait were looked at: each look goes on from there, and begins anew at
+/// the end.
+#[derive(Default)]
+pub struct Walk(Mutex<Option<GroupKey>>);
+
+impl Walk {
+    fn lock(&self) -> MutexGuard<'_, Option<GroupKey>> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+}
+
+/// Groups that wait in vain, among the next that wait at all.
+async fn stuck(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
+    let from = *state.walk.lock();
+    let looks = limit.saturating_add(LOOK_SPARE);
+    let (partition, of, after) = match from {
+        Some((flow, id)) => (home(flow), flow.0, id.uuid()),
+        None => (-1, Uuid::nil(), Uuid::nil()),
+    };
+    let params = listed(filter, looks)
+        .one(partition, Type::INT2)
+        .one(of, Type::UUID)
+        .one(after, Type::UUID);
+    let rows = state.connections.read(group::due, params).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (mut due, mut last) = (Due::default(), None);
+    for row in &rows {
+        if due.commands.len() == limit {
+            break;
+        }
+        let mut r = Reader::new(row);
+        let (flow, downstream) = r.group()?;
+        last = Some((flow, downstream));
+        if r.take("stuck")? {
+            due.commands.push(ReconcileGroup { flow, downstream }.into());
+        }
+    }
+    // What one look covers is looked at as a whole each time.
+    let more = rows.len() == usize::try_from(looks).unwrap_or(usize::MAX);
+    *state.walk.lock() = last.filter(|_| more);
+    Ok(due)
 }

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::codec::{Params, Reader, partition};
+use crate::codec::{Params, Reader, home, partition};
 use crate::connection::{Connections, Step};
 use crate::load::nothing_seen;
 use crate::statements::event;
@@ -107,11 +107,14 @@ async fn read(
         .text(tag)
         .text(value)
         .count(limit);
-    let (sql, params) = match filter.execution {
-        None => (event::read, params),
-        Some(id) => {
-            let (of, uuid): (i16, Uuid) = (partition(id), id.uuid());
-            (event::history, params.one(of, Type::INT2).one(uuid, Type::UUID))
+    let (sql, params) = match (filter.execution, filter.flow) {
+        (None, None) => (event::read, params),
+        (None, Some(flow)) => {
+            (event::flow, params.one(home(flow), Type::INT2).one(flow.0, Type::UUID))
+        }
+        (Some(id), flow) => {
+            let params = params.one(partition(id), Type::INT2).one(id.uuid(), Type::UUID);
+            (event::history, params.one(flow.map(|flow| flow.0), Type::UUID))
         }
     };
     let rows = connections.read(sql, params).await?;
@@ -131,6 +134,7 @@ fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {
         at_ms: r.take("at_ms")?,
         namespace: r.take("namespace")?,
         lane_id: r.take("lane_id")?,
+        flow_id: r.maybe_uuid("flow_id")?,
         kind: r.take("kind")?,
         attempt_index: r.maybe_int("attempt_index")?,
         outcome: r.take("outcome")?,
@@ -141,8 +145,9 @@ fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {
         retry_at_ms: r.take("retry_at_ms")?,
         priority_from: r.maybe_int("priority_from")?,
         priority_to: r.maybe_int("priority_to")?,
+        members: r.maybe_int("members")?,
     };
-    let kind: &str = r.take("execution_kind")?;
+    let kind: Option<&str> = r.take("execution_kind")?;
     let tags: Option<&str> = r.take("tags")?;
     let tags: Option<Tags> = tags
         .map(|text| serde_json::from_str(text).map_err(|why| corrupt("tags", text, why)))
@@ -150,7 +155,7 @@ fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {
     Ok(FeedEvent {
         cursor: Cursor::Window(Box::new(Window { after, ..window.clone() })),
         event: columns.read()?,
-        execution_kind: parse("kind", kind)?,
+        execution_kind: kind.map(|kind| parse("kind", kind)).transpose()?,
         tags: tags.unwrap_or_default(),
     })
 }

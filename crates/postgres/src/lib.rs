@@ -1,4 +1,4 @@
-//! Executions in a PostgreSQL database.
+//! Executions and flows in a PostgreSQL database.
 //!
 //! Any number of processes share one schema. Each keeps a few connections for each kind of
 //! traffic; a batch is one or two flights of pipelined statements in one transaction, whatever
@@ -8,12 +8,14 @@
 //! What must stay true: a caller is answered only after its commit; what is remembered between
 //! calls is a guess that every write checks.
 
+mod agenda;
 mod apply;
 mod claim;
 mod codec;
 mod connection;
 mod due;
 mod feed;
+mod graph;
 mod list;
 mod load;
 mod migrate;
@@ -31,7 +33,7 @@ use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::limits::Config;
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{Backend, ClaimAsk, Claims};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims};
 use rand::Rng;
 use tokio::task::JoinSet;
 
@@ -145,14 +147,17 @@ impl Backend for Postgres {
         Box::pin(claim::claim(&self.state, asks)).await
     }
 
+    async fn agenda(&self) -> Result<Agenda, StoreError> {
+        agenda::agenda(&self.state.connections, self.state.clock.now()).await
+    }
+
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
-        let now = self.state.clock.now();
-        due::due(&self.state.connections, duty, filter, (limit, now)).await
+        due::due(&self.state, duty, filter, limit).await
     }
 
     async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
         let wanted = load::Wanted::new(keys.iter().cloned());
-        let answers = self.state.connections.read_all(wanted.load()).await?;
+        let answers = self.state.connections.read_together(wanted.load()).await?;
         let loaded = wanted.read(answers)?;
         match loaded.damaged.into_values().next() {
             Some(error) => Err(error),

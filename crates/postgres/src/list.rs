@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::codec::{Params, Reader, partition, read_step};
 use crate::connection::Connections;
+use crate::graph;
 use crate::load::Wanted;
 use crate::statements::list;
 
@@ -30,13 +31,9 @@ pub async fn list(
     let limit = page.size() + 1;
     match query {
         Query::Partition(of) => {
-            let after = match &page.after {
-                Some(After::Id(id)) => Some(id.uuid()),
-                Some(After::Created(..) | After::Number(_) | After::Name(_)) | None => None,
-            };
             let params = Params::new()
                 .one(i16::from(of.index()), Type::INT2)
-                .one(after, Type::UUID)
+                .one(page.uuid(), Type::UUID)
                 .count(limit);
             let rows = connections.read(list::partition, params).await?;
             let ids = rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
@@ -86,11 +83,17 @@ pub async fn list(
             counts.sort();
             Ok(Listing { rows: Rows::Counts(counts), next: None })
         }
+        Query::FlowPartition(of) => graph::list::of_partition(connections, *of, page).await,
+        Query::Flows(search) => graph::list::search(connections, search, page).await,
+        Query::Edges(flow, of) => graph::list::edges(connections, (*flow, *of), page).await,
+        Query::Groups(flow) => graph::list::groups(connections, *flow, page).await,
+        Query::Members(flow) => graph::list::members(connections, *flow, page).await,
+        Query::Buckets(flow) => graph::list::buckets(connections, *flow, now).await,
     }
 }
 
 /// The first rows of a listing, and where the rest begins.
-fn cut<T>(
+pub fn cut<T>(
     mut rows: Vec<T>,
     page: &Page,
     place: impl Fn(&T) -> After,
@@ -134,7 +137,7 @@ async fn executions(
     let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i16::MIN, Uuid::nil());
     let before = match &page.after {
         Some(After::Created(at, id)) => latest.min((at.0, partition(*id), id.uuid())),
-        Some(After::Id(_) | After::Number(_) | After::Name(_)) | None => latest,
+        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => latest,
     };
     let params = Params::new()
         .text(search.lane.as_ref().map(|lane| lane.as_str()))
@@ -150,7 +153,8 @@ async fn executions(
         .number(before.0)
         .one(before.1, Type::INT2)
         .one(before.2, Type::UUID)
-        .count(page.size() + 1);
+        .count(page.size() + 1)
+        .one(stored.map(|stored| stored.gated), Type::BOOL);
     let sql = match (&search.lane, &search.tag) {
         (Some(_), _) => list::lane,
         (None, Some(_)) => list::tagged,
@@ -159,6 +163,14 @@ async fn executions(
     let rows = connections.read(sql, params).await?;
     let ids: Vec<ExecutionId> =
         rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
+    load_executions(connections, &ids).await
+}
+
+/// The executions, in this order; those that are gone are left out.
+pub async fn load_executions(
+    connections: &Connections,
+    ids: &[ExecutionId],
+) -> Result<Vec<Execution>, StoreError> {
     let wanted = Wanted::new(ids.iter().map(|id| Key::Execution(*id)));
     let mut loaded = wanted.read(connections.read_all(wanted.load()).await?)?;
     if let Some(error) = loaded.damaged.into_values().next() {
@@ -185,14 +197,20 @@ fn read_attempt(row: &Row) -> Result<AttemptRow, StoreError> {
 fn read_count(row: &Row) -> Result<Count, StoreError> {
     let mut r = Reader::new(row);
     let lane = parse("lane_id", r.take("lane_id")?)?;
+    let state = read_state(&mut r)?;
+    Ok(Count { lane, state, count: number("count", r.take("count")?)? })
+}
+
+/// The public state of rows that were counted by their columns.
+pub fn read_state(r: &mut Reader<'_>) -> Result<PublicState, StoreError> {
     let phase: &str = r.take("phase")?;
     let outcome: Option<&str> = r.take("outcome")?;
     let stored = StoredState {
         phase: parse("phase", phase)?,
         outcome: outcome.map(|text| parse("outcome", text)).transpose()?,
         waits: Some(r.take("waits")?),
+        gated: r.take("gated")?,
     };
-    let state = PublicState::of_stored(stored)
-        .ok_or_else(|| corrupt("outcome", outcome.unwrap_or_default(), "does not fit the phase"))?;
-    Ok(Count { lane, state, count: number("count", r.take("count")?)? })
+    PublicState::of_stored(stored)
+        .ok_or_else(|| corrupt("outcome", outcome.unwrap_or_default(), "does not fit the phase"))
 }

@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use ff_core::backend::StoreError;
 use ff_core::event::{Cursor, Horizon, Window};
 use ff_core::execution::Fingerprint;
-use ff_core::fold::{Blob, BlobRef, Consumer, Key, KeyRow, WorkingSet};
+use ff_core::fold::{Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::row::{corrupt, number, parse};
 use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
 use ff_core::time::Millis;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
-use crate::codec::{self, Params, Reader, partition, read_bytes};
+use crate::codec::{self, Params, Reader, home, partition, read_bytes};
 use crate::connection::Step;
+use crate::graph::{GraphWanted, read_held};
 use crate::statements::{consumer, event, execution, idempotency, payload, step};
 
 /// Rows to load, by kind.
@@ -25,6 +27,24 @@ pub struct Wanted {
     consumers: BTreeSet<ConsumerName>,
     unseen: BTreeSet<ExecutionId>,
     steps: BTreeSet<(ExecutionId, u32)>,
+    graph: GraphWanted,
+}
+
+/// A row in the order in which all are locked: by partition and UUID, as the statements sort them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lock {
+    /// A flow.
+    Flow(i16, Uuid),
+    /// A group: of which flow, and what waits.
+    Group(i16, Uuid, Uuid),
+    /// An execution.
+    Execution(i16, Uuid),
+}
+
+impl Lock {
+    fn group((flow, id): &GroupKey) -> Self {
+        Self::Group(home(*flow), flow.0, id.uuid())
+    }
 }
 
 /// What was found; a row that cannot be read is reported beside the others.
@@ -34,6 +54,8 @@ pub struct Loaded {
     pub have: WorkingSet,
     /// The others.
     pub damaged: BTreeMap<Key, StoreError>,
+    /// Groups that are there and were locked.
+    pub locked: BTreeSet<GroupKey>,
 }
 
 impl Wanted {
@@ -47,15 +69,57 @@ impl Wanted {
                 Key::Consumer(name) => drop(wanted.consumers.insert(name)),
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
                 Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
+                Key::Flow(_)
+                | Key::Group(..)
+                | Key::FreeGroup(..)
+                | Key::Groups(_)
+                | Key::Edge(..)
+                | Key::Pair(..)
+                | Key::Outgoing(..)
+                | Key::Incoming(..)
+                | Key::Reach(..)
+                | Key::Members(_)
+                | Key::Dispatch(_)
+                | Key::Cancel(..)
+                | Key::Backlog(_)
+                | Key::Owed(_)
+                | Key::First(_) => wanted.graph.add(key),
             }
         }
+        let GraphWanted { groups, free, .. } = &mut wanted.graph;
+        free.retain(|key| !groups.contains(key));
         wanted
     }
 
-    /// The statement that locks the executions, if there are any.
-    pub fn lock(&self) -> Option<Step<'_>> {
-        let ids = self.executions.iter().copied();
-        (!self.executions.is_empty()).then(|| Step::Run(execution::lock, Params::new().ids(ids)))
+    /// The rows that it locks.
+    pub fn locks(&self) -> impl Iterator<Item = Lock> {
+        let GraphWanted { flows, groups, free, .. } = &self.graph;
+        let flows = flows.iter().map(|flow| Lock::Flow(home(*flow), flow.0));
+        let groups = groups.iter().chain(free).map(Lock::group);
+        let executions = self.executions.iter();
+        let executions = executions.map(|id| Lock::Execution(partition(*id), id.uuid()));
+        flows.chain(groups).chain(executions)
+    }
+
+    /// The statements that lock, in the order of locks. Only what nobody else holds is locked of the
+    /// free groups, and which that is is the answer of the statement before the executions.
+    pub fn lock(&self) -> Vec<Step<'_>> {
+        let mut steps = self.graph.lock();
+        if !self.executions.is_empty() {
+            let ids = self.executions.iter().copied();
+            steps.push(Step::Run(execution::lock, Params::new().ids(ids)));
+        }
+        steps
+    }
+
+    /// Of the free groups, those that the statements of [`Wanted::lock`] could lock.
+    pub fn held(&self, answers: &[Vec<Row>]) -> Result<BTreeSet<GroupKey>, StoreError> {
+        if self.graph.free.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let after = usize::from(!self.executions.is_empty());
+        let at = answers.len().checked_sub(after + 1);
+        read_held(at.and_then(|at| answers.get(at)).map_or(&[], Vec::as_slice))
     }
 
     /// The statements that load everything; one for each kind of row.
@@ -85,16 +149,29 @@ impl Wanted {
             let params = params.all(self.steps.iter().map(number), Type::INT4_ARRAY);
             steps.push(Step::Run(step::load, params));
         }
+        self.graph.load(&mut steps);
         steps
     }
 
-    /// Reads the answers to [`Wanted::load`].
+    /// Reads the answers to [`Wanted::load`] when nothing was locked.
     pub fn read(&self, answers: Vec<Vec<Row>>) -> Result<Loaded, StoreError> {
         let mut loaded = Loaded::default();
+        self.read_into(&mut loaded, answers, None)?;
+        Ok(loaded)
+    }
+
+    /// Adds the answers to [`Wanted::load`] to what was loaded before. `held` is what
+    /// [`Wanted::held`] says; nothing when nothing was locked.
+    pub fn read_into(
+        &self,
+        loaded: &mut Loaded,
+        answers: Vec<Vec<Row>>,
+        held: Option<&BTreeSet<GroupKey>>,
+    ) -> Result<(), StoreError> {
         let have = &mut loaded.have;
         let mut answers = answers.into_iter();
         let mut next = |any: bool| any.then(|| answers.next()).flatten().unwrap_or_default();
-        have.executions = self.executions.iter().map(|id| (*id, None)).collect();
+        have.executions.extend(self.executions.iter().map(|id| (*id, None)));
         for row in next(!self.executions.is_empty()) {
             let (id, read) = codec::read_execution(&row)?;
             match read {
@@ -105,26 +182,26 @@ impl Wanted {
                 }
             }
         }
-        have.keys = self.keys.iter().map(|key| (key.clone(), None)).collect();
+        have.keys.extend(self.keys.iter().map(|key| (key.clone(), None)));
         for row in next(!self.keys.is_empty()) {
             let (key, read) = read_key(&row)?;
             have.keys.insert(key, Some(read));
         }
-        have.consumers = self.consumers.iter().map(|name| (name.clone(), None)).collect();
+        have.consumers.extend(self.consumers.iter().map(|name| (name.clone(), None)));
         for row in next(!self.consumers.is_empty()) {
             let (name, read) = read_consumer(&row)?;
             have.consumers.insert(name, Some(read));
         }
-        have.unseen = self.unseen.iter().map(|id| (*id, false)).collect();
+        have.unseen.extend(self.unseen.iter().map(|id| (*id, false)));
         for row in next(!self.unseen.is_empty()) {
             have.unseen.insert(Reader::new(&row).id()?, true);
         }
-        have.steps = self.steps.iter().map(|at| (*at, None)).collect();
+        have.steps.extend(self.steps.iter().map(|at| (*at, None)));
         for row in next(!self.steps.is_empty()) {
             let record = codec::read_step(&row)?;
             have.steps.insert((record.execution, record.step.number), Some(record));
         }
-        Ok(loaded)
+        self.graph.read(&mut answers, held, loaded)
     }
 }
 

@@ -20,14 +20,24 @@ macro_rules! statements {
 
 statements! {
     attempt { insert remove }
+    backlog { clear due load members owe pay put remove }
+    cancel { clear due insert load reconcile remove }
     consumer { load put remove }
-    event { history insert newest read remove tail unseen }
-    execution { insert load lock put remove }
+    dispatch { due insert load remove }
+    duty { agenda }
+    edge { incoming load outgoing pair put reach remove }
+    event { flow history insert newest read remove tail unseen }
+    execution { enlist insert load lock put remove }
+    flow { due first insert load lock members put remove }
+    group { due free load lock of_flow put remove }
     hot { claim create finish start step }
     idempotency { due load put remove }
     lease { by_claim due hold insert lock refile remove renew }
-    list { attempts consumers counts depths executions lane lanes partition steps tagged }
-    payload { insert load remove }
+    list {
+        attempts buckets consumers counts depths edges executions flow_partition flows groups
+        incoming lane lanes members outgoing partition steps tagged
+    }
+    payload { insert load remove sizes }
     queue { insert }
     ready { any head insert promote remove }
     schema { exists namespace now types version }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
-use ff_core::fold::{Blob, BlobRef, LeaseRow, WriteSet};
+use ff_core::fold::{Blob, BlobRef, GraphWrites, LeaseRow, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
@@ -13,9 +13,11 @@ use ff_core::step::StepRecord;
 use ff_core::time::Millis;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use crate::codec::{Composite, Params, Reader, Stored, Tid, ToWrite, attempt_of, inserts, updates};
 use crate::connection::Step;
+use crate::graph::GraphRows;
 use crate::load::nothing_seen;
 use crate::statements::{
     attempt, consumer, event, execution, hot, idempotency, lease, payload, queue, ready, step, tag,
@@ -37,6 +39,7 @@ pub struct Rows<'s> {
     attempts: Vec<AttemptRow>,
     events: Vec<(ExecutionId, EventRow)>,
     capabilities: Vec<String>,
+    graph: GraphRows<'s>,
     places: &'s Places,
 }
 
@@ -89,18 +92,22 @@ impl<'s> Rows<'s> {
             events: set
                 .events
                 .iter()
-                .map(|event| (event.execution, EventRow::from(event)))
+                .map(|event| (event.subject(), EventRow::from(event)))
                 .collect(),
             capabilities: set.queues.iter().map(|queue| json(&queue.capabilities)).collect(),
+            graph: GraphRows::new(set),
         }
     }
 
-    /// The statements, in the order that [`WriteSet`] fixes, except that delays go before places
-    /// in a queue: whoever promotes holds the delay, and has filed the place once it lets go.
+    /// The statements, in the order that [`WriteSet`] fixes, except that flows and groups go before
+    /// executions, as they are locked, and delays before places in a queue: whoever promotes holds
+    /// the delay, and has filed the place once it lets go.
     /// Every guard comes before the feed, so that a guard that fails costs no number.
     pub fn steps(&self) -> Vec<Step<'_>> {
         let mut steps = Vec::new();
         self.removals(&mut steps);
+        self.graph.removals(&mut steps);
+        self.graph.parents(&mut steps);
         if !self.inserted.is_empty() {
             steps.push(Step::Run(execution::insert, new_executions(&self.inserted)));
         }
@@ -108,6 +115,7 @@ impl<'s> Rows<'s> {
             let params = executions(&self.updated).count(self.updated.len());
             steps.push(Step::Run(execution::put, params));
         }
+        self.graph.enlist(&mut steps);
         self.leases(&mut steps);
         if !self.set.held.is_empty() {
             steps.push(Step::Run(lease::hold, self.held()));
@@ -119,6 +127,7 @@ impl<'s> Rows<'s> {
         self.queues(&mut steps);
         self.places(&mut steps);
         self.tags(&mut steps);
+        self.graph.rest(&mut steps);
         self.events(&mut steps);
         steps
     }
@@ -135,7 +144,8 @@ impl<'s> Rows<'s> {
             || !set.queues.is_empty()
             || !set.timers.remove.is_empty()
             || !set.tags.remove.is_empty()
-            || !set.tags.insert.is_empty();
+            || !set.tags.insert.is_empty()
+            || set.graph != GraphWrites::default();
         let (inserted, updated) = (self.inserted.len(), self.updated.len());
         let (before, after) = (
             || set.leases.iter().filter_map(|write| write.before.as_ref()),
@@ -505,7 +515,8 @@ fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Para
         r.id(*id);
         r.long(e.at_ms);
         r.text(Some(&e.namespace));
-        r.text(Some(&e.lane_id));
+        r.text(e.lane_id.as_deref());
+        r.uuid(e.flow_id.map(Uuid::from_bytes));
         r.text(Some(&e.kind));
         r.int(e.attempt_index);
         r.text(e.outcome.as_deref());
@@ -516,6 +527,7 @@ fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Para
         r.long(e.retry_at_ms);
         r.int(e.priority_from);
         r.int(e.priority_to);
+        r.int(e.members);
     });
     params.rows("ff_event_row", rows)
 }

@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use ff_core::decide::create::Created;
 use ff_core::state::PublicState;
-use ff_core::{Code, ExecutionId, Rejection};
+use ff_core::{Code, ExecutionId, FlowId, Rejection};
+use ff_wire::flow::{FlowPage, FlowSearchParams};
 use ff_wire::lane::{Lane, LaneCount};
 use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, SearchParams};
+use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::create::Creation;
 use crate::fabric::Fabric;
+use crate::flow::{FlowDraft, FlowHandle};
 use crate::worker::Worker;
 
 /// How long one look for an ending waits before the next.
-const ROUND: Duration = Duration::from_secs(30);
+pub(crate) const ROUND: Duration = Duration::from_secs(30);
 
 /// The engine, here or behind a server.
 #[derive(Clone)]
@@ -60,7 +62,7 @@ impl Client {
 
     /// An execution by its id. Whether it exists shows when something is asked of it.
     pub fn execution(&self, id: ExecutionId) -> Handle {
-        Handle { fabric: Arc::clone(&self.fabric), id, duplicate: false }
+        Handle::new(Arc::clone(&self.fabric), id)
     }
 
     /// Executions that match, newest first. `next` of a page is `after` of the one that follows.
@@ -76,6 +78,21 @@ impl Client {
     /// How many executions are in each lane and state. Looks at every one of them.
     pub async fn counts(&self) -> Result<Vec<LaneCount>, Error> {
         Ok(self.fabric.counts().await?.counts)
+    }
+
+    /// A flow of some kind, to be submitted with its nodes when it is awaited.
+    pub fn flow(&self, kind: impl AsRef<str>) -> FlowDraft {
+        FlowDraft::new(Arc::clone(&self.fabric), kind.as_ref())
+    }
+
+    /// A flow by its id. Whether it exists shows when something is asked of it.
+    pub fn flow_by_id(&self, id: FlowId) -> FlowHandle {
+        FlowHandle::new(Arc::clone(&self.fabric), id, false)
+    }
+
+    /// Flows that match, newest first. `next` of a page is `after` of the one that follows.
+    pub async fn flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error> {
+        self.fabric.search_flows(search).await
     }
 
     /// A worker on a lane.
@@ -98,6 +115,10 @@ pub(crate) fn created(fabric: &Arc<dyn Fabric>, answer: &Created) -> Handle {
 }
 
 impl Handle {
+    pub(crate) fn new(fabric: Arc<dyn Fabric>, id: ExecutionId) -> Self {
+        Self { fabric, id, duplicate: false }
+    }
+
     /// Its id.
     pub fn id(&self) -> ExecutionId {
         self.id
@@ -125,24 +146,19 @@ impl Handle {
 
     /// Waits until it has ended, and reads its result. If it did not succeed, that is the error.
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let state = self.ended().await?;
-        if state != PublicState::Completed {
-            let why = self.describe().await?.ended_because;
-            let why = why.map_or_else(String::new, |why| format!(": {why}"));
-            let said = format!("{} is {state}{why}", self.id);
-            return Err(Error::coded(
-                "execution_not_successful",
-                said,
-                "Look at its history.",
-                false,
-            ));
+        match self.outcome().await? {
+            Ok(result) => read_result(self.id, result.as_ref()),
+            Err(why) => Err(not_successful(why)),
         }
-        let data = self.fabric.result(self.id).await?;
-        let bytes = data.as_ref().map_or(&b"null"[..], |data| &data.bytes);
-        serde_json::from_slice(bytes).map_err(|error| {
-            let why = format!("of {} does not fit: {error}", self.id);
-            Rejection::invalid(Code::InvalidInput, "result", "", why).into()
-        })
+    }
+
+    /// Waits until it has ended; its result, or in words how else it ended.
+    pub(crate) async fn outcome(&self) -> Result<Result<Option<Payload>, String>, Error> {
+        let state = self.ended().await?;
+        if state == PublicState::Completed {
+            return Ok(Ok(self.fabric.result(self.id).await?));
+        }
+        Ok(Err(in_words(&self.describe().await?)))
     }
 
     /// Cancels it, whatever it is doing.
@@ -200,6 +216,29 @@ impl Handle {
     pub async fn replay(&self, reason: impl Into<String>) -> Result<(), Error> {
         self.fabric.replay(self.id, reason.into()).await
     }
+}
+
+/// The result of an execution as a value.
+pub(crate) fn read_result<T: DeserializeOwned>(
+    id: ExecutionId,
+    result: Option<&Payload>,
+) -> Result<T, Error> {
+    let bytes = result.map_or(&b"null"[..], |result| &result.bytes);
+    serde_json::from_slice(bytes).map_err(|error| {
+        let why = format!("of {id} does not fit: {error}");
+        Rejection::invalid(Code::InvalidInput, "result", "", why).into()
+    })
+}
+
+/// How an execution ended.
+pub(crate) fn in_words(x: &ExecutionSnapshot) -> String {
+    let why = x.ended_because.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    format!("{} is {}{why}", x.execution_id, x.public_state)
+}
+
+/// An execution ended in another way than with success.
+pub(crate) fn not_successful(why: String) -> Error {
+    Error::coded("execution_not_successful", why, "Look at its history.", false)
 }
 
 impl std::fmt::Debug for Handle {

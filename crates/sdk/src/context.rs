@@ -1,9 +1,11 @@
 //! What a handler is given besides its input: durable steps, sleeps, time and chance that are
-//! remembered, shared state, and the news that it should stop.
+//! remembered, children, shared state, and the news that it should stop.
+
+mod children;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ff_core::decide::delay::Delay;
@@ -11,15 +13,15 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::execution::Failure;
 use ff_core::step::{Step, StepKind};
-use ff_core::text::StepName;
-use ff_core::{ExecutionId, Fence, Millis};
+use ff_core::text::{Category, StepName};
+use ff_core::{ExecutionId, Fence, FlowId, Millis};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::fabric::{Fabric, Report, Work};
+use crate::fabric::{Fabric, Inputs, Report, Work};
 use crate::journal::Journal;
 use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, token};
@@ -43,8 +45,14 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     fabric: Arc<dyn Fabric>,
     work: Work,
+    /// The flow it is a member of, from the start or since it has children.
+    flow: OnceLock<FlowId>,
     journal: Journal,
     shared: Arc<Shared>,
+    /// What those gave it that it waited for, once it was asked for.
+    inputs: OnceCell<Inputs>,
+    /// Held while children are waited for.
+    waits: tokio::sync::Mutex<()>,
     cancelled: CancellationToken,
     interrupt: Mutex<Option<oneshot::Sender<Interrupt>>>,
 }
@@ -60,13 +68,28 @@ impl Context {
     ) -> (Self, oneshot::Receiver<Interrupt>) {
         let (sender, interrupted) = oneshot::channel();
         let interrupt = Mutex::new(Some(sender));
-        let inner = Inner { fabric, work, journal, shared, cancelled, interrupt };
+        let inner = Inner {
+            flow: work.flow.map_or_else(OnceLock::new, OnceLock::from),
+            inputs: OnceCell::new(),
+            waits: tokio::sync::Mutex::default(),
+            fabric,
+            work,
+            journal,
+            shared,
+            cancelled,
+            interrupt,
+        };
         (Self(Arc::new(inner)), interrupted)
     }
 
     /// The execution.
     pub fn execution_id(&self) -> ExecutionId {
         self.0.work.id
+    }
+
+    /// The flow that it is a member of. One that is in none is in its own from its first child on.
+    pub fn flow_id(&self) -> Option<FlowId> {
+        self.0.flow.get().copied()
     }
 
     /// Which attempt this is, from zero.
@@ -82,6 +105,29 @@ impl Context {
     /// The value of a tag.
     pub fn tag(&self, key: &str) -> Option<&str> {
         self.0.work.tags.get(key).map(String::as_str)
+    }
+
+    /// What an upstream gave it: its result, by the name under which this node [`reads`] it. Read
+    /// an `Option` where the upstream may have ended without one.
+    ///
+    /// [`reads`]: crate::Node::reads
+    pub async fn input<T: DeserializeOwned>(&self, name: impl AsRef<str>) -> Result<T, Error> {
+        let (id, name) = (self.0.work.id, name.as_ref());
+        let read = || persistently(|| self.0.fabric.inputs(id));
+        let inputs = self.0.inputs.get_or_try_init(read).await?;
+        let given = inputs.get(name).and_then(Option::as_ref);
+        let bytes = given.map_or(&b"null"[..], |given| &given.bytes);
+        serde_json::from_slice(bytes).map_err(|error| {
+            let names = inputs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let said = match inputs.get(name) {
+                None => format!("there is no input {name:?}; there are: {names}"),
+                Some(None) => {
+                    format!("the input {name:?} is not there: who gives it left no result")
+                }
+                Some(Some(_)) => format!("the input {name:?} does not fit: {error}"),
+            };
+            Error::permanent(said).in_category(Category::new("input").expect("a valid category"))
+        })
     }
 
     /// State that was given to the worker.
@@ -190,6 +236,10 @@ impl Context {
         value
     }
 
+    fn fabric(&self) -> &Arc<dyn Fabric> {
+        &self.0.fabric
+    }
+
     pub(crate) fn journal(&self) -> &Journal {
         &self.0.journal
     }
@@ -204,6 +254,16 @@ impl Context {
         let (id, fence) = self.held();
         let report = Report::Steps(RecordSteps { id, fence, steps: self.0.journal.with(step) });
         self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+    }
+
+    /// Records what was remembered so far, before something rests on it that is kept elsewhere.
+    async fn record_what_was_found(&self) {
+        let steps = self.0.journal.found();
+        if !steps.is_empty() {
+            let (id, fence) = self.held();
+            let report = Report::Steps(RecordSteps { id, fence, steps });
+            self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+        }
     }
 
     /// What was found; does not come back with an error, because a handler must not go on after it

@@ -3,19 +3,29 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::wait_children::{WaitChildren, Waiting};
+use ff_core::flow::FlowWord;
 use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::{ClaimAsk, ExecutionId, Millis, Rejection};
-use ff_engine::Engine;
+use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis, Rejection};
+use ff_engine::{Engine, Wait};
+use ff_wire::flow::{
+    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
+    MemberParams,
+};
 use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
-use crate::fabric::{Fabric, Report, Work};
+use crate::fabric::{Fabric, Inputs, Report, Work};
 
 #[async_trait]
 impl Fabric for Engine {
@@ -125,4 +135,69 @@ impl Fabric for Engine {
         let counts = self.count_executions().await?;
         Ok(CountsAnswer { counts: counts.into_iter().map(LaneCount::from).collect() })
     }
+    async fn submit_flow(&self, submit: SubmitFlow) -> Result<FlowCreated, Error> {
+        Ok(self.execute(submit).await?)
+    }
+
+    async fn extend_flow(&self, extend: ExtendFlow) -> Result<Extended, Error> {
+        Ok(self.execute(extend).await?)
+    }
+
+    async fn wait_children(&self, wait: WaitChildren) -> Result<Waiting, Error> {
+        Ok(self.execute(wait).await?)
+    }
+
+    async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
+        let inputs = self.read_inputs(id).await?.into_iter();
+        Ok(inputs.map(|input| (input.name.into(), input.result.map(Payload::from))).collect())
+    }
+
+    async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {
+        if !wait.is_zero() {
+            self.await_flow(id, wait).await?;
+        }
+        Ok(self.describe_flow(id).await?.ok_or_else(|| flow_not_found(id))?.into())
+    }
+
+    async fn flow_summary(&self, id: FlowId) -> Result<FlowSummary, Error> {
+        Ok(self.project_flow_summary(id).await?.ok_or_else(|| flow_not_found(id))?.into())
+    }
+
+    async fn flow_members(&self, id: FlowId, page: MemberParams) -> Result<MemberPage, Error> {
+        let (after, limit) = page.into_page()?;
+        let (found, next) = self.list_members(id, after, limit).await?;
+        Ok(MemberPage::new(found, next))
+    }
+
+    async fn flow_edges(&self, id: FlowId, page: EdgeParams) -> Result<EdgePage, Error> {
+        let (direction, after, limit) = page.into_query()?;
+        let (found, next) = self.list_edges(id, direction, after, limit).await?;
+        Ok(EdgePage::new(found, next))
+    }
+
+    async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error> {
+        let (search, page) = search.into_query()?;
+        let (found, next) = Self::search_flows(self, search, &page).await?;
+        Ok(FlowPage::new(&found, next.as_ref()))
+    }
+
+    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+        let CancelFlow { flow, policy, reason } = cancel;
+        let wait = if wait.is_zero() { Wait::No } else { Wait::For(wait) };
+        Self::cancel_flow(self, flow, policy, reason, wait).await?;
+        Ok(())
+    }
+
+    async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {
+        Ok(Self::seal_flow(self, id).await?)
+    }
+
+    async fn set_flow_tags(&self, id: FlowId, edit: TagsRequest) -> Result<(), Error> {
+        Self::set_flow_tags(self, id, edit.into_edit()).await?;
+        Ok(())
+    }
+}
+
+fn flow_not_found(id: FlowId) -> Rejection {
+    Rejection::new(Code::FlowNotFound, format!("there is no flow {id}"))
 }

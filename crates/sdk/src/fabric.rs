@@ -6,14 +6,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::execution::Failure;
+use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::text::{Kind, LaneId};
-use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, Millis};
+use ff_core::text::{Kind, LaneId, Namespace};
+use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, FlowId, Millis};
+use ff_wire::flow::{
+    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
+    MemberParams,
+};
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
@@ -27,6 +37,10 @@ pub use observed::{Call, Observed, Observer};
 pub struct Work {
     /// Which execution.
     pub id: ExecutionId,
+    /// The flow it is a member of.
+    pub flow: Option<FlowId>,
+    /// In which namespace.
+    pub namespace: Namespace,
     /// From which lane.
     pub lane: LaneId,
     /// What kind of work.
@@ -57,6 +71,8 @@ impl From<Claimed> for Work {
         };
         Self {
             id: x.id,
+            flow: x.flow(),
+            namespace: x.spec.namespace.clone(),
             lane: x.spec.lane.clone(),
             kind: x.spec.kind.clone(),
             claim: leased.kind,
@@ -69,6 +85,10 @@ impl From<Claimed> for Work {
         }
     }
 }
+
+/// What those that an execution waited for gave it, by the name of the edge: nothing where one ended
+/// without a result.
+pub type Inputs = BTreeMap<String, Option<Payload>>;
 
 /// What a worker says about work it holds.
 pub use ff_wire::report::batch::Order as Report;
@@ -133,4 +153,40 @@ pub trait Fabric: Send + Sync + 'static {
 
     /// How many executions are in each lane and state.
     async fn counts(&self) -> Result<CountsAnswer, Error>;
+
+    /// Creates a whole graph at once.
+    async fn submit_flow(&self, submit: SubmitFlow) -> Result<FlowCreated, Error>;
+
+    /// Adds nodes and edges to a flow.
+    async fn extend_flow(&self, extend: ExtendFlow) -> Result<Extended, Error>;
+
+    /// Gives an execution back until what it waits for in its flow is there.
+    async fn wait_children(&self, wait: WaitChildren) -> Result<Waiting, Error>;
+
+    /// What those that an execution waited for gave it, by the name of the edge.
+    async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error>;
+
+    /// Waits until a flow has ended, up to `wait`; as it is then.
+    async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error>;
+
+    /// What the members of a flow are doing.
+    async fn flow_summary(&self, id: FlowId) -> Result<FlowSummary, Error>;
+
+    /// A page of the members of a flow.
+    async fn flow_members(&self, id: FlowId, page: MemberParams) -> Result<MemberPage, Error>;
+
+    /// A page of the edges of a flow.
+    async fn flow_edges(&self, id: FlowId, page: EdgeParams) -> Result<EdgePage, Error>;
+
+    /// Flows that match, newest first.
+    async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error>;
+
+    /// Cancels a flow; waits up to `wait` until that is done with its members.
+    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error>;
+
+    /// Says that a flow is complete; where it stands.
+    async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error>;
+
+    /// Sets and removes tags of a flow.
+    async fn set_flow_tags(&self, id: FlowId, edit: TagsRequest) -> Result<(), Error>;
 }

@@ -106,6 +106,17 @@ impl Journal {
         self.lock().pending.push(step);
     }
 
+    /// What is to be recorded before something rests on it, in order: nothing, unless the time or
+    /// chance is among it, because everything else is found again as it was.
+    pub fn found(&self) -> Vec<Step> {
+        let pending = &mut self.lock().pending;
+        let changes = |step: &Step| matches!(step.kind, StepKind::Now | StepKind::Random);
+        let mut steps =
+            if pending.iter().any(changes) { std::mem::take(pending) } else { Vec::new() };
+        steps.sort_by_key(|step| step.number);
+        steps
+    }
+
     /// What is to be recorded together with `step`, in order.
     pub fn with(&self, step: Step) -> Vec<Step> {
         let mut steps = std::mem::take(&mut self.lock().pending);

@@ -1,11 +1,12 @@
 //! Workers, durable steps and clients, the same on an embedded database and against a server.
 //!
-//! A [`Client`] creates executions and reads what became of them; a [`Worker`](worker::Worker) runs
-//! handlers for them. What must stay true:
+//! A [`Client`] creates executions and flows of them and reads what became of them; a
+//! [`Worker`](worker::Worker) runs handlers for them, which may add children. What must stay true:
 //!
 //! * a handler's effects on the store are fenced: whoever lost its lease can write nothing;
 //! * a step that is recorded is never run again, and a handler that takes other steps than the ones
 //!   recorded is stopped before it does;
+//! * a child is created once, however often its parent runs again;
 //! * work that was claimed and not finished is given back at once when a worker stops in order.
 
 mod client;
@@ -14,22 +15,29 @@ mod create;
 mod embedded;
 mod error;
 pub mod fabric;
+mod flow;
 mod handler;
 mod journal;
 mod pauses;
 mod remote;
+mod settings;
 mod step;
 mod stop;
+mod task;
 pub mod worker;
 
 pub use client::{Client, Handle};
 pub use context::Context;
 pub use create::Creation;
 pub use error::{BoxError, Error};
+pub use ff_wire::SearchParams;
+pub use ff_wire::flow::{EdgeParams, FlowSearchParams, MemberParams};
+pub use flow::{FlowDraft, FlowHandle, Node, node};
 pub use handler::Handler;
 pub use remote::Remote;
 pub use step::{StepCall, StepFn, StepInfo};
 pub use stop::told_to_stop;
+pub use task::Task;
 pub use worker::{Running, Worker};
 
 /// The result of a handler: anything may go wrong.

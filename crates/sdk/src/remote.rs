@@ -8,13 +8,25 @@ mod reports;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::wait_children::{WaitChildren, Waiting};
+use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::text::{Kind, LaneId};
-use ff_core::{ClaimAsk, Code, ExecutionId, Millis};
+use ff_core::text::{Kind, LaneId, Namespace};
+use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis};
 use ff_wire::create::CreateOutcome;
+use ff_wire::flow::member::{InputsAnswer, WaitChildrenAnswer, WaitChildrenRequest};
+use ff_wire::flow::{
+    CancelFlowAnswer, CancelFlowParams, CancelFlowRequest, CreateFlowAnswer, EdgePage, EdgeParams,
+    ExtendAnswer, ExtendRequest, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
+    MemberParams, NewFlow, SealAnswer, SealRequest,
+};
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::lease::{HeldLease, Renewal};
 use ff_wire::steer::{
@@ -31,7 +43,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::fabric::{Fabric, Report, Work};
+use crate::fabric::{Fabric, Inputs, Report, Work};
 use reports::Reports;
 
 /// How long a request may take besides the time it asks to wait.
@@ -89,6 +101,14 @@ impl Caller {
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         read(self.request(Method::GET, path, Duration::ZERO)).await
+    }
+
+    async fn find<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        params: &impl Serialize,
+    ) -> Result<T, Error> {
+        read(self.request(Method::GET, path, Duration::ZERO).query(params)).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -282,8 +302,7 @@ impl Fabric for Remote {
     }
 
     async fn search(&self, search: SearchParams) -> Result<ExecutionPage, Error> {
-        let request = self.caller.request(Method::GET, "v1/executions", Duration::ZERO);
-        read(request.query(&search)).await
+        self.caller.find("v1/executions", &search).await
     }
 
     async fn lanes(&self) -> Result<LanesAnswer, Error> {
@@ -292,6 +311,68 @@ impl Fabric for Remote {
 
     async fn counts(&self) -> Result<CountsAnswer, Error> {
         self.caller.get("v1/counts").await
+    }
+
+    async fn submit_flow(&self, submit: SubmitFlow) -> Result<FlowCreated, Error> {
+        let body = NewFlow::from(submit);
+        Ok(self.caller.post::<CreateFlowAnswer>("v1/flows", &body).await?.into())
+    }
+
+    async fn extend_flow(&self, extend: ExtendFlow) -> Result<Extended, Error> {
+        let path = format!("v1/flows/{}/extend", extend.flow);
+        let body = ExtendRequest::from(extend);
+        Ok(self.caller.post::<ExtendAnswer>(&path, &body).await?.into())
+    }
+
+    async fn wait_children(&self, wait: WaitChildren) -> Result<Waiting, Error> {
+        let path = format!("v1/executions/{}/wait_children", wait.id);
+        let body = WaitChildrenRequest::from(wait);
+        Ok(self.caller.post::<WaitChildrenAnswer>(&path, &body).await?.into())
+    }
+
+    async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
+        let answer: InputsAnswer = self.caller.get(&format!("v1/executions/{id}/inputs")).await?;
+        let inputs = answer.inputs.into_iter();
+        inputs.map(|(name, input)| Ok((name, input.into_payload()?))).collect()
+    }
+
+    async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {
+        let path = format!("v1/flows/{id}?wait_ms={}", wait_ms(wait));
+        read(self.caller.request(Method::GET, &path, wait)).await
+    }
+
+    async fn flow_summary(&self, id: FlowId) -> Result<FlowSummary, Error> {
+        self.caller.get(&format!("v1/flows/{id}/summary")).await
+    }
+
+    async fn flow_members(&self, id: FlowId, page: MemberParams) -> Result<MemberPage, Error> {
+        self.caller.find(&format!("v1/flows/{id}/members"), &page).await
+    }
+
+    async fn flow_edges(&self, id: FlowId, page: EdgeParams) -> Result<EdgePage, Error> {
+        self.caller.find(&format!("v1/flows/{id}/edges"), &page).await
+    }
+
+    async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error> {
+        self.caller.find("v1/flows", &search).await
+    }
+
+    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+        let path = format!("v1/flows/{}/cancel", cancel.flow);
+        let params = CancelFlowParams { wait: None, wait_ms: Some(wait_ms(wait)) };
+        let body = CancelFlowRequest::from(cancel);
+        let request = self.caller.request(Method::POST, &path, wait).query(&params).json(&body);
+        read::<CancelFlowAnswer>(request).await.map(drop)
+    }
+
+    async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {
+        let path = format!("v1/flows/{id}/seal");
+        Ok(self.caller.post::<SealAnswer>(&path, &SealRequest {}).await?.state)
+    }
+
+    async fn set_flow_tags(&self, id: FlowId, edit: TagsRequest) -> Result<(), Error> {
+        let path = format!("v1/flows/{id}/tags");
+        self.caller.send::<Anything>(Method::PATCH, &path, &edit).await.map(drop)
     }
 }
 
@@ -304,6 +385,8 @@ fn work_of(mut claimed: ClaimedExecution) -> Result<Work, Error> {
     let failure = claimed.failure.map(ff_core::execution::Failure::try_from).transpose()?;
     Ok(Work {
         id: claimed.execution_id,
+        flow: claimed.flow_id,
+        namespace: Namespace::new(claimed.namespace)?,
         lane: LaneId::new(claimed.lane_id)?,
         kind: Kind::new(claimed.execution_kind)?,
         claim: claimed.kind,

@@ -60,7 +60,11 @@ fn location(id: ExecutionId) -> HeaderValue {
     HeaderValue::from_str(&path).expect("an id has only printable ASCII characters")
 }
 
-fn idempotency_key(headers: &HeaderMap, said: Option<String>) -> Result<Option<String>, Rejection> {
+/// The key that the header or the body says; not two.
+pub fn idempotency_key(
+    headers: &HeaderMap,
+    said: Option<String>,
+) -> Result<Option<String>, Rejection> {
     let refuse = |value: &str, why: &str| {
         Err(Rejection::invalid(Code::InvalidInput, "idempotency_key", value, why))
     };

@@ -126,7 +126,10 @@ fn result_of(x: &Execution) -> Result<Option<BlobRef>, Refused> {
             let attempt = terminal.attempt.as_ref().filter(|_| *result);
             Ok(attempt.map(|attempt| BlobRef::Result(x.id, attempt.index)))
         }
-        Ending::Failed(_) | Ending::Cancelled { .. } | Ending::Expired { .. } => {
+        Ending::Failed(_)
+        | Ending::Cancelled { .. }
+        | Ending::Expired { .. }
+        | Ending::Skipped { .. } => {
             let said = format!("{} has ended: {}", x.id, terminal.ending.outcome());
             refuse(Problem::http(HttpCode::ExecutionNotSuccessful, said))
         }

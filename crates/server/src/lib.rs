@@ -1,5 +1,5 @@
-//! Serves the HTTP protocol of `ff-wire` before one engine: executions, claims, reports, events,
-//! metrics and the pages that explain them.
+//! Serves the HTTP protocol of `ff-wire` before one engine: executions, flows, claims, reports,
+//! events, metrics and the pages that explain them.
 //!
 //! What must stay true:
 //!
@@ -17,6 +17,7 @@ mod docs;
 mod drain;
 mod events;
 mod executions;
+mod flows;
 mod health;
 mod lanes;
 mod leases;

@@ -24,6 +24,7 @@ use crate::router::routes;
     tags(
         (name = "executions", description = "Creating executions and reading them."),
         (name = "steering", description = "What operators do to executions."),
+        (name = "flows", description = "Executions that wait for each other, as one graph."),
         (name = "workers", description = "Claiming work, keeping it, and reporting about it."),
         (name = "events", description = "What happened, as it happens."),
         (name = "lanes", description = "How much there is to do."),

@@ -2,13 +2,15 @@
 //! field that is wrong.
 
 use std::error::Error as _;
+use std::str::FromStr;
 
 use axum::body::to_bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use ff_core::ExecutionId;
+use ff_core::{EdgeId, ExecutionId, FlowId, Rejection};
 use ff_wire::{HttpCode, Problem};
 use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
@@ -30,6 +32,15 @@ pub struct Query<T>(pub T);
 
 /// The execution that the path names.
 pub struct Id(pub ExecutionId);
+
+/// The flow that the path names.
+pub struct InFlow(pub FlowId);
+
+/// The flow and the edge that the path names.
+pub struct InFlowEdge(pub FlowId, pub EdgeId);
+
+/// The flow and the execution that the path names.
+pub struct InFlowGroup(pub FlowId, pub ExecutionId);
 
 impl<T: DeserializeOwned> FromRequest<Server> for Body<T> {
     type Rejection = Refused;
@@ -73,26 +84,99 @@ impl FromRequestParts<Server> for Id {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
-        let path = Path::<String>::from_request_parts(parts, server).await;
-        let Path(id) = path.map_err(|error| {
-            let field = Some("execution_id".to_owned());
-            Refused::from(Problem::unreadable(field, error.body_text()))
-        })?;
-        Ok(Self(id.parse::<ExecutionId>()?))
+        let id: String = path(parts, server, "execution_id").await?;
+        Ok(Self(id.parse()?))
     }
 }
 
+impl FromRequestParts<Server> for InFlow {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        let id: String = path(parts, server, "flow_id").await?;
+        Ok(Self(id.parse()?))
+    }
+}
+
+impl FromRequestParts<Server> for InFlowEdge {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        let (flow, edge) = both(parts, server).await?;
+        Ok(Self(flow, edge))
+    }
+}
+
+impl FromRequestParts<Server> for InFlowGroup {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        let (flow, execution) = both(parts, server).await?;
+        Ok(Self(flow, execution))
+    }
+}
+
+/// What stands in the path; `field` is what it is an id of.
+async fn path<T: DeserializeOwned + Send>(
+    parts: &mut Parts,
+    server: &Server,
+    field: &str,
+) -> Result<T, Refused> {
+    let path = Path::<T>::from_request_parts(parts, server).await;
+    let unreadable = |error: PathRejection| {
+        Refused::from(Problem::unreadable(Some(field.to_owned()), error.body_text()))
+    };
+    path.map(|Path(found)| found).map_err(unreadable)
+}
+
+/// The flow that the path names, and something in it.
+async fn both<T: FromStr<Err = Rejection>>(
+    parts: &mut Parts,
+    server: &Server,
+) -> Result<(FlowId, T), Refused> {
+    let (flow, thing): (String, String) = path(parts, server, "flow_id").await?;
+    Ok((flow.parse()?, thing.parse()?))
+}
+
+const EXECUTION: &str = "{fp:77}:6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
 impl IntoParams for Id {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let id = ParameterBuilder::new()
-            .name("id")
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some("The id of the execution, percent-encoded."))
-            .schema(Some(String::schema()))
-            .example(Some("{fp:77}:6ba7b810-9dad-11d1-80b4-00c04fd430c8".into()));
-        vec![id.build()]
+        vec![in_path("id", "The id of the execution, percent-encoded.", EXECUTION)]
     }
+}
+
+impl IntoParams for InFlow {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("id", "The id of the flow.", UUID)]
+    }
+}
+
+impl IntoParams for InFlowEdge {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let edge = in_path("edge_id", "The id of the edge.", UUID);
+        vec![in_path("id", "The id of the flow.", UUID), edge]
+    }
+}
+
+impl IntoParams for InFlowGroup {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let said = "The id of the execution that waits, percent-encoded.";
+        let execution = in_path("execution_id", said, EXECUTION);
+        vec![in_path("id", "The id of the flow.", UUID), execution]
+    }
+}
+
+fn in_path(name: &str, description: &str, example: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(String::schema()))
+        .example(Some(example.into()))
+        .build()
 }
 
 /// JSON is the only language spoken; what is sent must say that it is.

@@ -43,6 +43,23 @@ refusals! {
     Conflicts {
         "409" "The execution is in a state that does not allow it; `standing` says in which."
     }
+    /// Of calls about one flow.
+    UnknownFlow {
+        "404" "`flow_not_found`: no flow has this id, or retention removed it."
+    }
+    /// Of calls about a flow and something in it.
+    UnknownInFlow {
+        "404" "`flow_not_found`, `execution_not_found` or `edge_not_found`: there is none with this id."
+    }
+    /// Of calls that a graph or the state of a flow can forbid.
+    FlowConflicts {
+        "409" "The graph, or the state of the flow or of an execution, does not allow it; the code \
+               says why."
+    }
+    /// Of calls that wait for something.
+    Late {
+        "504" "`timeout`: what was waited for did not happen in time; it goes on by itself."
+    }
     /// Of creations.
     Clashes {
         "409" "The id or the idempotency key was used for a creation with other content."

@@ -19,8 +19,8 @@ use crate::openapi::Api;
 use crate::options::Options;
 use crate::problem::{Refused, method_not_allowed, panicked, route_not_found};
 use crate::{
-    Server, auth, claims, creation, docs, events, executions, health, lanes, leases, metrics,
-    openapi, page, reports, steering, steps, stream,
+    Server, auth, claims, creation, docs, events, executions, flows, health, lanes, leases,
+    metrics, openapi, page, reports, steering, steps, stream,
 };
 
 /// All routes. A route is added here, with its description, or not at all.
@@ -43,6 +43,8 @@ pub fn routes() -> Routes {
             .routes(routes!(creation::create_batch))
             .routes(routes!(executions::history))
             .routes(routes!(executions::input))
+            .routes(routes!(flows::members::inputs))
+            .routes(routes!(flows::members::eligibility))
             .routes(routes!(steering::cancel))
             .routes(routes!(steering::replay))
             .routes(routes!(steering::priority))
@@ -58,12 +60,16 @@ pub fn routes() -> Routes {
             .routes(routes!(reports::progress))
             .routes(routes!(reports::report))
             .routes(routes!(steps::record, steps::list))
+            .routes(routes!(flows::members::wait))
+            .merge(of_flows())
             .routes(routes!(lanes::depths))
             .routes(routes!(lanes::counts))
             .routes(routes!(health::info)),
         waiting: OpenApiRouter::new()
             .routes(routes!(executions::describe))
             .routes(routes!(executions::result))
+            .routes(routes!(flows::reading::describe))
+            .routes(routes!(flows::cancel))
             .routes(routes!(claims::claim))
             .routes(routes!(events::read)),
         endless: OpenApiRouter::new().routes(routes!(stream::follow)),
@@ -78,6 +84,21 @@ pub fn routes() -> Routes {
             .routes(routes!(page::index))
             .routes(routes!(page::file)),
     }
+}
+
+/// Those about flows that are answered at once.
+fn of_flows() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(flows::create, flows::reading::search))
+        .routes(routes!(flows::extend))
+        .routes(routes!(flows::seal))
+        .routes(routes!(flows::tags))
+        .routes(routes!(flows::reading::summary))
+        .routes(routes!(flows::members::add, flows::members::list))
+        .routes(routes!(flows::members::policy))
+        .routes(routes!(flows::edges::stage, flows::edges::list))
+        .routes(routes!(flows::edges::apply))
+        .routes(routes!(flows::edges::describe))
 }
 
 impl Routes {

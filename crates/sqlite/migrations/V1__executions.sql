@@ -28,18 +28,23 @@ create table ff_exec_core (
     progress_percent integer check (progress_percent between 0 and 100),
     progress_message text,
     progress_at_ms integer,
+    flow_id blob check (length(flow_id) = 16),
+    node text,
+    -- the member of the same flow whose result it is to work on
+    input_from blob check (length(input_from) = 16),
     started_at_ms integer,
     updated_at_ms integer not null,
     -- where it stands
     phase text not null check (phase in ('runnable', 'active', 'terminal')),
-    outcome text check (outcome in ('success', 'failed', 'cancelled', 'expired')),
+    outcome text check (outcome in ('success', 'failed', 'cancelled', 'expired', 'skipped')),
     next_attempt text check (next_attempt in ('first', 'retry', 'reclaim', 'replay', 'resume')),
     wait_until_ms integer,
     wait_reason text check (wait_reason in ('delay', 'retry_backoff')),
     held_reason text,
     held_at_ms integer,
-    lease_end text check (lease_end in
-        ('completed', 'failed', 'cancelled', 'delayed', 'released', 'expired', 'revoked')),
+    gated integer not null check (gated in (0, 1)),
+    lease_end text check (lease_end in ('completed', 'failed', 'cancelled', 'delayed',
+        'waiting', 'released', 'expired', 'revoked')),
     -- the attempt under way, interrupted, or the one it ended with
     attempt_index integer check (attempt_index >= 0),
     attempt_kind text check (attempt_kind in ('initial', 'retry', 'reclaim', 'replay')),
@@ -53,7 +58,7 @@ create table ff_exec_core (
     failure_category text,
     -- how it ended
     has_result integer check (has_result in (0, 1)),
-    cancelled_by text check (cancelled_by in ('worker', 'operator')),
+    cancelled_by text check (cancelled_by in ('worker', 'operator', 'cancel_flow', 'engine')),
     end_reason text,
     terminal_at_ms integer,
     retain_until_ms integer,
@@ -64,16 +69,21 @@ create table ff_exec_core (
     check ((phase = 'terminal') = (outcome is not null)),
     check ((phase = 'terminal') = (terminal_at_ms is not null)),
     check ((phase = 'terminal') = (retain_until_ms is not null)),
-    check (phase = 'runnable' or (wait_until_ms is null and held_at_ms is null)),
+    check (phase = 'runnable' or (wait_until_ms is null and held_at_ms is null and gated = 0)),
     check ((wait_until_ms is null) = (wait_reason is null)),
     check ((held_at_ms is null) = (held_reason is null)),
-    check ((attempt_index is null) = (worker_instance_id is null))
+    check ((attempt_index is null) = (worker_instance_id is null)),
+    check (flow_id is not null or node is null)
 ) strict, without rowid;
 
 -- Listing newest first, over everything and inside a lane. Neither column ever changes.
 create index ff_exec_core_created on ff_exec_core (created_at_ms, partition_key, execution_id);
 create index ff_exec_core_lane
     on ff_exec_core (lane_id, created_at_ms, partition_key, execution_id);
+
+-- The members of a flow, by id.
+create index ff_exec_core_flow on ff_exec_core (partition_key, flow_id, execution_id)
+    where flow_id is not null;
 
 -- Leases stand beside their execution, so that renewing writes one short row. The sweep finds
 -- them by check_at_ms, which renewing does not move: until_ms may be later, never earlier.
@@ -175,16 +185,19 @@ create table ff_tag (
     primary key (key, value, partition_key, execution_id)
 ) strict, without rowid;
 
--- The feed. Numbers are never used twice, not even after the newest event was removed.
+-- The feed. Numbers are never used twice, not even after the newest event was removed. What
+-- happens to a flow stands under the flow's id and in no lane.
 create table ff_event (
     seq integer primary key autoincrement,
     partition_key integer not null,
     execution_id blob not null,
     at_ms integer not null,
     namespace text not null,
-    lane_id text not null,
+    lane_id text,
+    flow_id blob check (length(flow_id) = 16),
     kind text not null check (kind in ('completion', 'attempt_failed', 'lease_expired',
-        'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld')),
+        'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld',
+        'flow_cancel_requested', 'flow_ended', 'flow_reopened')),
     attempt_index integer,
     outcome text,
     reason text,
@@ -193,10 +206,15 @@ create table ff_event (
     worker_instance_id text,
     retry_at_ms integer,
     priority_from integer,
-    priority_to integer
+    priority_to integer,
+    members integer check (members >= 0),
+    check ((lane_id is null)
+        = (kind in ('flow_cancel_requested', 'flow_ended', 'flow_reopened'))),
+    check (lane_id is not null or flow_id is not null)
 ) strict;
 
 create index ff_event_execution on ff_event (partition_key, execution_id, seq);
+create index ff_event_flow on ff_event (partition_key, flow_id, seq) where flow_id is not null;
 
 create table ff_idempotency (
     namespace text not null,

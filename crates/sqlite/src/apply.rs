@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ff_core::backend::StoreError;
+use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome};
 use ff_core::fold::{Cx, WorkingSet};
 use ff_core::index::{QueueId, TimerKind};
@@ -34,8 +34,7 @@ pub struct State {
 #[derive(Default)]
 pub struct Pending {
     queues: BTreeSet<QueueId>,
-    work: bool,
-    events: bool,
+    moved: BTreeSet<Interest>,
 }
 
 impl State {
@@ -47,11 +46,8 @@ impl State {
     /// The transaction is durable: wake those who wait for what it did.
     pub fn committed(&mut self) {
         self.queues.append(&mut self.pending.queues);
-        if self.pending.work {
-            self.signals.work.send_modify(|generation| *generation += 1);
-        }
-        if self.pending.events {
-            self.signals.events.send_modify(|generation| *generation += 1);
+        for interest in &self.pending.moved {
+            self.signals.tell(*interest);
         }
     }
 }
@@ -64,7 +60,16 @@ pub fn apply(
     state: &mut State,
     batch: &[Command],
 ) -> Result<Vec<Outcome>, StoreError> {
-    let mut have = WorkingSet::default();
+    apply_over(tx, state, batch, WorkingSet::default())
+}
+
+/// The same, over rows that were loaded in this transaction.
+pub fn apply_over(
+    tx: &Transaction<'_>,
+    state: &mut State,
+    batch: &[Command],
+    mut have: WorkingSet,
+) -> Result<Vec<Outcome>, StoreError> {
     let mut refused = BTreeMap::new();
     let mut readable = Vec::with_capacity(batch.len());
     for (at, command) in batch.iter().enumerate() {
@@ -84,8 +89,13 @@ pub fn apply(
     let pending = &mut state.pending;
     pending.queues.extend(set.queues.iter().map(|queue| queue.id));
     let delayed = set.timers.insert.iter().any(|timer| timer.kind == TimerKind::Delay);
-    pending.work |= delayed || !set.ready.insert.is_empty();
-    pending.events |= !set.events.is_empty();
+    let moved = [
+        (Interest::Work, delayed || !set.ready.insert.is_empty()),
+        (Interest::Events, !set.events.is_empty()),
+        (Interest::Flows, !set.graph.dispatch.insert.is_empty()),
+        (Interest::Cancels, set.graph.cancels_members()),
+    ];
+    pending.moved.extend(moved.into_iter().filter(|(_, moved)| *moved).map(|(of, _)| of));
     let mut outcomes = outcomes.into_iter();
     let all = (0..batch.len()).map(|at| match refused.remove(&at) {
         Some(rejection) => Err(rejection),

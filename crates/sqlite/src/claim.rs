@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ff_core::backend::StoreError;
 use ff_core::command::Reply;
-use ff_core::fold::BlobRef;
+use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Ready, TimerKind};
 use ff_core::limits::{CLAIM_BYTES_MAX, PROMOTE_BATCH_MAX};
@@ -13,11 +13,11 @@ use ff_core::time::Millis;
 use ff_core::{ClaimAsk, Claimed, Claims};
 use rusqlite::Transaction;
 
-use crate::apply::{State, apply};
+use crate::apply::{State, apply_over};
 use crate::codec::Reader;
 use crate::connection::store_error;
 use crate::due;
-use crate::load::{all, blobs};
+use crate::load::{all, blobs, load};
 use crate::statements::{lease, queue, ready, timer};
 
 /// Places at the head of a queue that a claim may look past, when what stands there is damaged
@@ -80,10 +80,10 @@ fn grant(
         if claimed.len() == max {
             break;
         }
-        let input = match blobs(tx, &[BlobRef::Input(*id)]) {
-            Ok(mut found) => found.pop(),
+        let (have, input) = match load_input(tx, *id) {
+            Ok(found) => found,
             Err(error) => {
-                tracing::error!(%id, %error, "passed over an execution with a damaged payload");
+                tracing::error!(%id, %error, "passed over a damaged execution");
                 error.refusal()?;
                 continue;
             }
@@ -93,12 +93,31 @@ fn grant(
             break;
         }
         let claim = ask.claim(*id);
-        if let Some(Ok(Reply::Claim(leased))) = apply(tx, state, &[claim.into()])?.pop() {
+        let mut outcomes = apply_over(tx, state, &[claim.into()], have)?;
+        if let Some(Ok(Reply::Claim(leased))) = outcomes.pop() {
             bytes += size;
             claimed.push(Claimed { leased, input });
         }
     }
     Ok(claimed)
+}
+
+/// An execution, and what it is to work on: its own input, or the result that took its place.
+fn load_input(
+    tx: &Transaction<'_>,
+    id: ExecutionId,
+) -> Result<(WorkingSet, Option<Blob>), StoreError> {
+    let mut have = WorkingSet::default();
+    load(tx, &[Key::Execution(id)], &mut have)?;
+    if let Some(upstream) = have.execution(id).ok().and_then(|x| x.input_from) {
+        load(tx, &[Key::Execution(upstream)], &mut have)?;
+    }
+    let at = have.execution(id).map_or(BlobRef::Input(id), |x| {
+        let upstream = x.input_from.and_then(|upstream| have.execution(upstream).ok());
+        BlobRef::input(x, upstream)
+    });
+    let input = blobs(tx, &[at])?.pop();
+    Ok((have, input))
 }
 
 /// The most urgent and oldest places in the lanes asked for that suit the worker.

@@ -78,6 +78,11 @@ pub fn key(id: ExecutionId) -> (i64, [u8; 16]) {
     (i64::from(id.partition().index()), *id.uuid().as_bytes())
 }
 
+/// A limit as a parameter.
+pub fn bound(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}
+
 /// Reads what `execution/load.sql` selects.
 pub fn read_execution(row: &Row<'_>) -> Result<Execution, StoreError> {
     let mut r = Reader::new(row);
@@ -104,6 +109,9 @@ pub fn read_execution(row: &Row<'_>) -> Result<Execution, StoreError> {
         progress_percent: r.take("progress_percent")?,
         progress_message: r.maybe_text("progress_message")?,
         progress_at_ms: r.take("progress_at_ms")?,
+        flow_id: r.take("flow_id")?,
+        node: r.maybe_text("node")?,
+        input_from: r.take("input_from")?,
         started_at_ms: r.take("started_at_ms")?,
         updated_at_ms: r.take("updated_at_ms")?,
         phase: r.text("phase")?,
@@ -113,6 +121,7 @@ pub fn read_execution(row: &Row<'_>) -> Result<Execution, StoreError> {
         wait_reason: r.maybe_text("wait_reason")?,
         held_reason: r.maybe_text("held_reason")?,
         held_at_ms: r.take("held_at_ms")?,
+        gated: r.take("gated")?,
         lease_end: r.maybe_text("lease_end")?,
         attempt_index: r.take("attempt_index")?,
         attempt_kind: r.maybe_text("attempt_kind")?,
@@ -173,6 +182,9 @@ pub fn execution_params<'a>(
         &x.progress_percent,
         &x.progress_message,
         &x.progress_at_ms,
+        &x.flow_id,
+        &x.node,
+        &x.input_from,
         &x.started_at_ms,
         &x.updated_at_ms,
         &x.phase,
@@ -182,6 +194,7 @@ pub fn execution_params<'a>(
         &x.wait_reason,
         &x.held_reason,
         &x.held_at_ms,
+        &x.gated,
         &x.lease_end,
         &x.attempt_index,
         &x.attempt_kind,

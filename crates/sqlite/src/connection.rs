@@ -25,7 +25,7 @@ const QUEUE_MAX: usize = 1_024;
 /// Tries of a call that finds the file locked by another process.
 const TRIES: u32 = 3;
 /// Prepared statements kept per connection: more than there are.
-const STATEMENTS_CACHED: usize = 64;
+const STATEMENTS_CACHED: usize = 128;
 /// How long a writer waits for another process, unless told, before the call is tried again.
 pub const BUSY: Duration = Duration::from_secs(5);
 

@@ -30,19 +30,25 @@ pub fn events(
     let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
     let kinds = serde_json::to_string(&kinds).expect("a list of texts is JSON");
     let (partition, uuid) = filter.execution.map(key).unzip();
+    let home = filter.flow.map(|flow| i64::from(flow.partition().index()));
     let (tag, value) = filter.tag.as_ref().map(|(key, value)| (key, value)).unzip();
     let params = params![
         i64::try_from(from.seq()).unwrap_or(i64::MAX),
         (!filter.kinds.is_empty()).then_some(kinds),
         filter.namespace.as_ref().map(|namespace| namespace.as_str()),
         filter.lane.as_ref().map(|lane| lane.as_str()),
-        partition,
+        partition.or(home),
         uuid,
         tag,
         value,
+        filter.flow.map(|flow| flow.0.into_bytes()),
         limit
     ];
-    let sql = if filter.execution.is_some() { event::history } else { event::read };
+    let sql = match (filter.execution, filter.flow) {
+        (Some(_), _) => event::history,
+        (None, Some(_)) => event::flow,
+        (None, None) => event::read,
+    };
     let events = all(tx, sql, params, read)?;
     let full = events.len() == usize::try_from(limit).unwrap_or(usize::MAX);
     let next = match events.last().filter(|_| full) {
@@ -71,6 +77,7 @@ fn read(row: &Row<'_>) -> Result<FeedEvent, StoreError> {
         at_ms: r.take("at_ms")?,
         namespace: r.take("namespace")?,
         lane_id: r.take("lane_id")?,
+        flow_id: r.take("flow_id")?,
         kind: r.take("kind")?,
         attempt_index: r.take("attempt_index")?,
         outcome: r.take("outcome")?,
@@ -81,8 +88,9 @@ fn read(row: &Row<'_>) -> Result<FeedEvent, StoreError> {
         retry_at_ms: r.take("retry_at_ms")?,
         priority_from: r.take("priority_from")?,
         priority_to: r.take("priority_to")?,
+        members: r.take("members")?,
     };
-    let kind: String = r.take("execution_kind")?;
+    let kind: Option<String> = r.take("execution_kind")?;
     let tags: Option<String> = r.take("tags")?;
     let tags: Option<Tags> = tags
         .map(|text| serde_json::from_str(&text).map_err(|why| corrupt("tags", &text, why)))
@@ -90,7 +98,7 @@ fn read(row: &Row<'_>) -> Result<FeedEvent, StoreError> {
     Ok(FeedEvent {
         cursor: Cursor::Seq(seq),
         event: columns.read()?,
-        execution_kind: parse("kind", &kind)?,
+        execution_kind: kind.map(|kind| parse("kind", &kind)).transpose()?,
         tags: tags.unwrap_or_default(),
     })
 }

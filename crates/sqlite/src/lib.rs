@@ -1,4 +1,4 @@
-//! Executions in one SQLite file.
+//! Executions and flows in one SQLite file.
 //!
 //! One thread owns the connection that writes; it takes all waiting calls together and commits
 //! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read, searches
@@ -8,12 +8,14 @@
 //! What must stay true: a caller is answered only after its commit, and the file is synced by
 //! then (`synchronous = full`).
 
+mod agenda;
 mod apply;
 mod claim;
 mod codec;
 mod connection;
 mod due;
 mod feed;
+mod graph;
 mod list;
 mod load;
 mod migrate;
@@ -34,11 +36,12 @@ use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::limits::Config;
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{Backend, ClaimAsk, Claims};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims};
 use rand::Rng;
 use tokio::sync::watch;
 
 use connection::{Readers, Writer};
+use graph::due::Rounds;
 pub use migrate::{SCHEMA_VERSION, Standing};
 
 /// How to open a file.
@@ -103,6 +106,7 @@ pub struct Sqlite {
     clock: Arc<dyn Clock>,
     config: Config,
     signals: Arc<Signals>,
+    rounds: Arc<Rounds>,
     poll: Duration,
 }
 
@@ -110,8 +114,27 @@ pub struct Sqlite {
 struct Signals {
     work: watch::Sender<u64>,
     events: watch::Sender<u64>,
+    flows: watch::Sender<u64>,
+    cancels: watch::Sender<u64>,
     /// The last number seen that moves when another process commits.
     foreign: AtomicI64,
+}
+
+impl Signals {
+    /// What moves when something happens that concerns `interest`.
+    fn of(&self, interest: Interest) -> &watch::Sender<u64> {
+        match interest {
+            Interest::Work => &self.work,
+            Interest::Events => &self.events,
+            Interest::Flows => &self.flows,
+            Interest::Cancels => &self.cancels,
+        }
+    }
+
+    /// Wakes those who wait for `interest`.
+    fn tell(&self, interest: Interest) {
+        self.of(interest).send_modify(|generation| *generation += 1);
+    }
 }
 
 impl Sqlite {
@@ -122,6 +145,8 @@ impl Sqlite {
         let signals = Arc::new(Signals {
             work: watch::Sender::new(0),
             events: watch::Sender::new(0),
+            flows: watch::Sender::new(0),
+            cancels: watch::Sender::new(0),
             foreign: AtomicI64::new(connection::data_version(&connection)?),
         });
         let readers = Readers::start(&options.path, options.busy, READERS)?;
@@ -142,6 +167,7 @@ impl Sqlite {
             clock: options.clock,
             config: options.config,
             signals,
+            rounds: Arc::default(),
             poll: options.poll,
         })
     }
@@ -154,13 +180,6 @@ impl Sqlite {
     /// Brings the schema of a file up to date; creates it when absent.
     pub fn migrate(path: impl AsRef<Path>) -> Result<(), StoreError> {
         migrate::migrate(&mut connection::open(path.as_ref(), connection::BUSY)?)
-    }
-
-    fn signal(&self, interest: Interest) -> &watch::Sender<u64> {
-        match interest {
-            Interest::Work => &self.signals.work,
-            Interest::Events => &self.signals.events,
-        }
     }
 
     /// Whether another process committed since somebody last asked.
@@ -181,9 +200,15 @@ impl Backend for Sqlite {
         self.writer.run(move |tx, state| claim::claim(tx, state, &asks)).await
     }
 
+    async fn agenda(&self) -> Result<Agenda, StoreError> {
+        let now = self.clock.now();
+        self.readers.run(move |tx| agenda::agenda(tx, now)).await
+    }
+
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
         let (filter, now) = (filter.clone(), self.clock.now());
-        self.readers.run(move |tx| due::due(tx, duty, &filter, (limit, now))).await
+        let rounds = Arc::clone(&self.rounds);
+        self.readers.run(move |tx| due::due(tx, duty, &filter, (limit, now), &rounds)).await
     }
 
     async fn get(&self, keys: &[Key]) -> Result<WorkingSet, StoreError> {
@@ -222,11 +247,11 @@ impl Backend for Sqlite {
     }
 
     fn generation(&self, interest: Interest) -> u64 {
-        *self.signal(interest).borrow()
+        *self.signals.of(interest).borrow()
     }
 
     async fn wait(&self, interest: Interest, seen: u64) {
-        let mut signal = self.signal(interest).subscribe();
+        let mut signal = self.signals.of(interest).subscribe();
         loop {
             let changed = signal.wait_for(|generation| *generation != seen);
             if tokio::time::timeout(self.poll, changed).await.is_ok() {
@@ -234,8 +259,10 @@ impl Backend for Sqlite {
             }
             if self.foreign_commit().await {
                 // Whoever notices tells everybody who waits in this process, itself included.
-                self.signals.work.send_modify(|generation| *generation += 1);
-                self.signals.events.send_modify(|generation| *generation += 1);
+                let all = [Interest::Work, Interest::Events, Interest::Flows, Interest::Cancels];
+                for interest in all {
+                    self.signals.tell(interest);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use ff_core::time::Millis;
 use rusqlite::{Row, Transaction, params};
 
 use crate::codec::{Reader, key, read_step};
+use crate::graph;
 use crate::load::{all, load};
 use crate::statements::list;
 
@@ -26,10 +27,7 @@ pub fn list(
     let limit = i64::try_from(page.size()).unwrap_or(0) + 1;
     match query {
         Query::Partition(partition) => {
-            let after = match &page.after {
-                Some(After::Id(id)) => Some(*id.uuid().as_bytes()),
-                Some(After::Created(..) | After::Number(_) | After::Name(_)) | None => None,
-            };
+            let after = page.uuid().map(|uuid| *uuid.as_bytes());
             let params = params![partition.index(), after, limit];
             let ids = all(tx, list::partition, params, |row| Reader::new(row).id())?;
             Ok(cut(ids, page, |id| After::Id(*id), Rows::Ids))
@@ -51,16 +49,7 @@ pub fn list(
             let found = all(tx, list::steps, params, |row| read_step(*id, row))?;
             Ok(cut(found, page, |record| After::Number(record.step.number), Rows::Steps))
         }
-        Query::Depths => {
-            let bound = i64::try_from(DEPTH_MAX).unwrap_or(i64::MAX) + 1;
-            let counted = all(tx, list::depths, (bound,), |row| {
-                let mut r = Reader::new(row);
-                let lane = parse("lane_id", &r.take::<String>("lane_id")?)?;
-                let waiting = number("waiting", r.take("waiting")?)?;
-                Ok((lane, waiting, r.take::<Option<i64>>("first_ms")?.map(Millis)))
-            })?;
-            Ok(Listing { rows: Rows::Depths(Depth::of_lanes(counted)), next: None })
-        }
+        Query::Depths => Ok(Listing { rows: Rows::Depths(depths(tx)?), next: None }),
         Query::Lanes => {
             let params = params![page.name(), limit];
             let lanes = all(tx, list::lanes, params, |row| {
@@ -82,11 +71,17 @@ pub fn list(
             counts.sort();
             Ok(Listing { rows: Rows::Counts(counts), next: None })
         }
+        Query::FlowPartition(_)
+        | Query::Flows(_)
+        | Query::Edges(..)
+        | Query::Groups(_)
+        | Query::Members(_)
+        | Query::Buckets(_) => graph::list::list(tx, query, page, now),
     }
 }
 
 /// The first rows of a listing, and where the rest begins.
-fn cut<T>(
+pub fn cut<T>(
     mut rows: Vec<T>,
     page: &Page,
     place: impl Fn(&T) -> After,
@@ -96,6 +91,17 @@ fn cut<T>(
     rows.truncate(page.size());
     let next = rows.last().filter(|_| more).map(place);
     Listing { rows: wrap(rows), next }
+}
+
+fn depths(tx: &Transaction<'_>) -> Result<Vec<Depth>, StoreError> {
+    let bound = i64::try_from(DEPTH_MAX).unwrap_or(i64::MAX) + 1;
+    let counted = all(tx, list::depths, (bound,), |row| {
+        let mut r = Reader::new(row);
+        let lane = parse("lane_id", &r.take::<String>("lane_id")?)?;
+        let waiting = number("waiting", r.take("waiting")?)?;
+        Ok((lane, waiting, r.take::<Option<i64>>("first_ms")?.map(Millis)))
+    })?;
+    Ok(Depth::of_lanes(counted))
 }
 
 fn executions(
@@ -113,7 +119,7 @@ fn executions(
             let (partition, uuid) = key(*id);
             latest.min((at.0, partition, uuid))
         }
-        Some(After::Id(_) | After::Number(_) | After::Name(_)) | None => latest,
+        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => latest,
     };
     let params = params![
         search.lane.as_ref().map(|lane| lane.as_str()),
@@ -129,14 +135,22 @@ fn executions(
         before.0,
         before.1,
         before.2,
-        limit
+        limit,
+        stored.map(|stored| stored.gated)
     ];
     let sql = match (&search.lane, &search.tag) {
         (Some(_), _) => list::lane,
         (None, Some(_)) => list::tagged,
         (None, None) => list::executions,
     };
-    let ids: Vec<ExecutionId> = all(tx, sql, params, |row| Reader::new(row).id())?;
+    executions_of(tx, &all(tx, sql, params, |row| Reader::new(row).id())?)
+}
+
+/// The executions with these ids, in their order.
+pub fn executions_of(
+    tx: &Transaction<'_>,
+    ids: &[ExecutionId],
+) -> Result<Vec<Execution>, StoreError> {
     let mut have = WorkingSet::default();
     let keys: Vec<Key> = ids.iter().map(|id| Key::Execution(*id)).collect();
     load(tx, &keys, &mut have)?;
@@ -161,15 +175,21 @@ fn read_attempt(row: &Row<'_>) -> Result<AttemptRow, StoreError> {
 fn read_count(row: &Row<'_>) -> Result<Count, StoreError> {
     let mut r = Reader::new(row);
     let lane = parse("lane_id", &r.take::<String>("lane_id")?)?;
+    let (state, count) = read_state(&mut r)?;
+    Ok(Count { lane, state, count })
+}
+
+/// How many executions are in a state, from what they hold in their columns.
+pub fn read_state(r: &mut Reader<'_, '_>) -> Result<(PublicState, u64), StoreError> {
     let phase: String = r.take("phase")?;
     let outcome: Option<String> = r.take("outcome")?;
     let stored = StoredState {
         phase: parse("phase", &phase)?,
         outcome: outcome.as_deref().map(|text| parse("outcome", text)).transpose()?,
         waits: Some(r.take("waits")?),
+        gated: r.take("gated")?,
     };
     let state = PublicState::of_stored(stored)
         .ok_or_else(|| corrupt("outcome", outcome.unwrap_or_default(), "does not fit the phase"))?;
-    let count = number("count", row.get(4).map_err(crate::connection::store_error)?)?;
-    Ok(Count { lane, state, count })
+    Ok((state, number("count", r.take("count")?)?))
 }

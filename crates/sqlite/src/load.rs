@@ -10,6 +10,7 @@ use rusqlite::{Params, Row, Transaction};
 
 use crate::codec::{self, Reader};
 use crate::connection::store_error;
+use crate::graph;
 use crate::statements::{consumer, event, execution, idempotency, payload, step};
 
 /// Adds the rows named by `keys` to `have`.
@@ -40,6 +41,21 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 let row = one(tx, consumer::load, (name.as_str(),), read_consumer)?;
                 have.consumers.insert(name.clone(), row);
             }
+            Key::Flow(_)
+            | Key::Group(..)
+            | Key::FreeGroup(..)
+            | Key::Groups(_)
+            | Key::Edge(..)
+            | Key::Pair(..)
+            | Key::Outgoing(..)
+            | Key::Incoming(..)
+            | Key::Reach(..)
+            | Key::Members(_)
+            | Key::Dispatch(_)
+            | Key::Cancel(..)
+            | Key::Backlog(_)
+            | Key::Owed(_)
+            | Key::First(_) => graph::load(tx, key, &mut have.graph)?,
         }
     }
     Ok(())

@@ -12,17 +12,20 @@ use rusqlite::{Params, Transaction, params};
 
 use crate::codec::{execution_params, key};
 use crate::connection::store_error;
+use crate::graph::write::{write_parents, write_rest};
 use crate::load::blob_key;
 use crate::statements::{
     attempt, consumer, event, execution, idempotency, lease, payload, queue, ready, step, tag,
     timer,
 };
 
-/// Writes everything, in the order that [`WriteSet`] fixes.
+/// Writes everything: what goes, flows and groups, then the rest in the order that [`WriteSet`]
+/// fixes.
 pub fn write(tx: &Transaction<'_>, set: &WriteSet) -> Result<(), StoreError> {
     for id in &set.removed {
         remove(tx, *id)?;
     }
+    write_parents(tx, &set.graph)?;
     for write in &set.executions {
         put_execution(tx, write)?;
     }
@@ -64,6 +67,7 @@ pub fn write(tx: &Transaction<'_>, set: &WriteSet) -> Result<(), StoreError> {
     for row in &set.queues {
         register(tx, row)?;
     }
+    write_rest(tx, &set.graph)?;
     write_derived(tx, set)
 }
 
@@ -80,7 +84,8 @@ fn write_derived(tx: &Transaction<'_>, set: &WriteSet) -> Result<(), StoreError>
     set.events.iter().try_for_each(|happened| append(tx, &EventRow::from(happened)))
 }
 
-fn run(tx: &Transaction<'_>, sql: &str, params: impl Params) -> Result<(), StoreError> {
+/// Runs a statement that answers nothing.
+pub fn run(tx: &Transaction<'_>, sql: &str, params: impl Params) -> Result<(), StoreError> {
     let mut statement = tx.prepare_cached(sql).map_err(store_error)?;
     statement.execute(params).map_err(store_error)?;
     Ok(())
@@ -225,6 +230,7 @@ fn append(tx: &Transaction<'_>, e: &EventRow) -> Result<(), StoreError> {
         e.at_ms,
         e.namespace,
         e.lane_id,
+        e.flow_id,
         e.kind,
         e.attempt_index,
         e.outcome,
@@ -234,7 +240,8 @@ fn append(tx: &Transaction<'_>, e: &EventRow) -> Result<(), StoreError> {
         e.worker_instance_id,
         e.retry_at_ms,
         e.priority_from,
-        e.priority_to
+        e.priority_to,
+        e.members
     ];
     run(tx, event::insert, params)
 }

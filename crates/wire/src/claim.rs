@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ff_core::decide::claim::{ClaimKind, Leased};
 use ff_core::execution::{State, Worker};
 use ff_core::text::{LaneId, WorkerId, WorkerInstanceId};
-use ff_core::{ClaimAsk, Claimed, Code, ExecutionId, Millis, Rejection};
+use ff_core::{ClaimAsk, Claimed, Code, ExecutionId, FlowId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -104,6 +104,14 @@ pub struct ClaimedExecution {
     pub lane_id: String,
     /// What kind of work; selects the handler.
     pub execution_kind: String,
+    /// The flow it belongs to; absent when it belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid", nullable = false)]
+    pub flow_id: Option<FlowId>,
+    /// What it is called there; absent when it has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub node: Option<String>,
     /// What sort of claim this is.
     #[schema(value_type = words::ClaimKind)]
     pub kind: ClaimKind,
@@ -162,6 +170,8 @@ impl From<Claimed> for ClaimedExecution {
             namespace: x.spec.namespace.to_string(),
             lane_id: x.spec.lane.to_string(),
             execution_kind: x.spec.kind.to_string(),
+            flow_id: x.flow(),
+            node: x.member.as_ref().and_then(|member| member.node.clone()).map(String::from),
             kind,
             fence: fence.into(),
             lease_until,

@@ -1,6 +1,8 @@
 //! The other direction: what a client says, from the commands it means, and what it was told, as
 //! the engine's own types.
 
+mod flow;
+
 use ff_core::decide::create::Create;
 use ff_core::execution;
 use ff_core::fold::{Blob, BlobRef};

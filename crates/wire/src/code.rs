@@ -62,7 +62,7 @@ codes! {
         "The request took too long; whether it took effect is unknown."
         "Send the same request again: every request may be repeated."
     ExecutionNotSuccessful "execution_not_successful" 409 false
-        "The execution ended without a result: it failed, expired or was cancelled."
+        "The execution ended without a result: it failed or expired, or was cancelled or skipped."
         "Look at the execution for the reason; replay it to try again."
     BodyTooLarge "body_too_large" 413 false
         "The body of the request is larger than the server takes."
@@ -90,9 +90,10 @@ pub fn status_of(code: Code) -> u16 {
         (Class::NotFound, _) => 404,
         (Class::Validation, Code::PayloadTooLarge) => 413,
         (Class::Validation, _) => 400,
-        (Class::Conflict | Class::State, _) | (Class::Contention, Code::ExecutionNotLeaseable) => {
-            409
-        }
+        // To wait a moment and ask the same does not help with these.
+        (Class::Conflict | Class::State, _)
+        | (Class::Contention, Code::ExecutionNotLeaseable | Code::StaleGraphRevision) => 409,
+        (Class::Timeout, _) => 504,
         (Class::Contention, _) | (Class::Fault, Code::Transport) => 503,
         (Class::Fault, _) => 500,
     }
@@ -117,6 +118,8 @@ mod tests {
         expect_test::expect![[r#"
             404 execution_not_found
             404 consumer_not_found
+            404 flow_not_found
+            404 edge_not_found
             400 invalid_input
             400 invalid_policy_json
             400 invalid_capabilities
@@ -124,6 +127,24 @@ mod tests {
             413 payload_too_large
             409 execution_id_conflict
             409 idempotency_key_conflict
+            409 flow_id_conflict
+            409 node_conflict
+            409 execution_already_in_flow
+            409 self_referencing_edge
+            409 cycle_detected
+            409 cycle_unverifiable
+            409 dependency_already_exists
+            400 partition_mismatch
+            400 unknown_node
+            400 quorum_too_large
+            409 stale_graph_revision
+            409 flow_already_terminal
+            409 flow_sealed
+            409 flow_too_large
+            409 execution_not_in_flow
+            409 execution_terminal
+            409 group_already_fired
+            409 deps_not_satisfied
             409 step_conflict
             409 journal_full
             409 execution_not_leaseable
@@ -137,6 +158,7 @@ mod tests {
             409 not_runnable
             409 execution_not_terminal
             409 max_replays_exhausted
+            504 timeout
             503 overloaded
             503 retry_exhausted
             500 corruption

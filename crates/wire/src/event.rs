@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use ff_core::event::{self, Cursor, EventName, Filter};
+use ff_core::flow::{CancellationPolicy, FlowWord};
 use ff_core::state::TerminalOutcome;
 use ff_core::text::{LaneId, Namespace};
-use ff_core::{Code, ExecutionId, Millis, Rejection};
+use ff_core::{Code, ExecutionId, FlowId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -17,27 +18,36 @@ use crate::words;
 /// Events in a page when nobody says.
 pub const LIMIT_DEFAULT: u32 = 100;
 
-/// Something that happened to an execution, with its place in the feed.
+/// Something that happened to an execution or to a flow, with its place in the feed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FeedEvent {
     /// Resuming from here continues after it.
     pub cursor: String,
-    /// To which execution.
-    #[schema(value_type = String)]
-    pub execution_id: ExecutionId,
+    /// To which execution; absent when it happened to a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub execution_id: Option<ExecutionId>,
+    /// To which flow, or to a member of which; absent for executions outside any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid", nullable = false)]
+    pub flow_id: Option<FlowId>,
     /// In which tenancy scope.
     pub namespace: String,
-    /// In which lane.
-    pub lane_id: String,
+    /// In which lane; absent when it happened to a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub lane_id: Option<String>,
     /// When.
     #[schema(value_type = i64)]
     pub at: Millis,
     /// What.
     #[serde(flatten)]
     pub event: Event,
-    /// What kind of work the execution is.
-    pub execution_kind: String,
-    /// The execution's tags.
+    /// What kind of work the execution is; absent when it happened to a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub execution_kind: Option<String>,
+    /// The tags of the execution, or of the flow.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -110,6 +120,24 @@ pub enum Event {
     },
     /// An operator let go.
     Unheld,
+    /// Somebody cancelled the flow.
+    FlowCancelRequested {
+        /// What was to become of its members.
+        #[schema(value_type = words::CancellationPolicy)]
+        cancellation_policy: CancellationPolicy,
+        /// Why.
+        reason: String,
+        /// How many members that concerned.
+        member_count: u32,
+    },
+    /// The flow ended by itself.
+    FlowEnded {
+        /// How.
+        #[schema(value_type = words::FlowWord)]
+        state: FlowWord,
+    },
+    /// The flow had ended and goes on, because a member was replayed.
+    FlowReopened,
 }
 
 impl From<event::FeedEvent> for FeedEvent {
@@ -118,11 +146,12 @@ impl From<event::FeedEvent> for FeedEvent {
         Self {
             cursor: cursor.to_string(),
             execution_id: event.execution,
+            flow_id: event.flow,
             namespace: event.namespace.into(),
-            lane_id: event.lane.into(),
+            lane_id: event.lane.map(String::from),
             at: event.at,
             event: event.kind.into(),
-            execution_kind: execution_kind.into(),
+            execution_kind: execution_kind.map(String::from),
             tags,
         }
     }
@@ -151,6 +180,13 @@ impl From<event::EventKind> for Event {
             Kind::Replayed { outcome, reason } => Self::Replayed { outcome, reason },
             Kind::Held { reason } => Self::Held { reason },
             Kind::Unheld => Self::Unheld,
+            Kind::FlowCancelRequested { policy, reason, members } => Self::FlowCancelRequested {
+                cancellation_policy: policy,
+                reason,
+                member_count: members,
+            },
+            Kind::FlowEnded { state } => Self::FlowEnded { state },
+            Kind::FlowReopened => Self::FlowReopened,
         }
     }
 }
@@ -177,13 +213,16 @@ pub struct EventParams {
     /// Of this execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<String>,
+    /// Of this flow and of its members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// In this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// In this lane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_id: Option<String>,
-    /// Of executions that carry this tag now, as `key:value`.
+    /// Of executions and flows that carry this tag now, as `key:value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
@@ -203,13 +242,16 @@ pub struct StreamParams {
     /// Of this execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<String>,
+    /// Of this flow and of its members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// In this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// In this lane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_id: Option<String>,
-    /// Of executions that carry this tag now, as `key:value`.
+    /// Of executions and flows that carry this tag now, as `key:value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
@@ -217,11 +259,12 @@ pub struct StreamParams {
 impl StreamParams {
     /// The question, without an end.
     pub fn into_query(self) -> Result<EventQuery, Rejection> {
-        let Self { after, event, execution_id, namespace, lane_id, tag } = self;
+        let Self { after, event, execution_id, flow_id, namespace, lane_id, tag } = self;
         let params = EventParams {
             after,
             event,
             execution_id,
+            flow_id,
             namespace,
             lane_id,
             tag,
@@ -255,6 +298,7 @@ impl EventParams {
                 namespace: self.namespace.map(Namespace::new).transpose()?,
                 lane: self.lane_id.map(LaneId::new).transpose()?,
                 execution: self.execution_id.as_deref().map(str::parse).transpose()?,
+                flow: self.flow_id.as_deref().map(str::parse).transpose()?,
                 tag: self.tag.map(read_tag).transpose()?,
             },
             limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
@@ -300,9 +344,10 @@ mod tests {
     fn an_event_is_one_flat_object_and_reads_back() {
         let id = ExecutionId::solo(Uuid::nil());
         let event = event::Event {
-            execution: id,
+            execution: Some(id),
+            flow: None,
             namespace: "default".parse().unwrap(),
-            lane: "lane".parse().unwrap(),
+            lane: Some("lane".parse().unwrap()),
             at: Millis(5),
             kind: event::EventKind::LeaseRevoked {
                 attempt_index: 2,
@@ -313,7 +358,7 @@ mod tests {
                 reason: "stuck".to_owned(),
             },
         };
-        let kind = "kind".parse().unwrap();
+        let kind = Some("kind".parse().unwrap());
         let fed = event::FeedEvent {
             cursor: Cursor::Seq(7),
             event,
@@ -332,11 +377,39 @@ mod tests {
     }
 
     #[test]
+    fn an_event_of_a_flow_names_no_execution_lane_or_kind() {
+        let flow = FlowId(Uuid::from_u128(7));
+        let event = event::Event {
+            execution: None,
+            flow: Some(flow),
+            namespace: "default".parse().unwrap(),
+            lane: None,
+            at: Millis(5),
+            kind: event::EventKind::FlowCancelRequested {
+                policy: CancellationPolicy::All,
+                reason: "late".to_owned(),
+                members: 3,
+            },
+        };
+        let tags = BTreeMap::new();
+        let fed = event::FeedEvent { cursor: Cursor::Seq(7), event, execution_kind: None, tags };
+        let sent = FeedEvent::from(fed);
+        let written = json!({
+            "cursor": "seq:7", "flow_id": flow, "namespace": "default", "at": 5,
+            "event": "flow_cancel_requested", "cancellation_policy": "cancel_all",
+            "reason": "late", "member_count": 3, "tags": {},
+        });
+        assert_eq!(serde_json::to_value(&sent).unwrap(), written);
+        assert_eq!(serde_json::from_value::<FeedEvent>(written).unwrap(), sent);
+    }
+
+    #[test]
     fn a_question_that_makes_no_sense_is_refused_by_field() {
         let text = |text: &str| Some(text.to_owned());
         for (params, field) in [
             (EventParams { after: text("yesterday"), ..EventParams::default() }, "cursor"),
             (EventParams { event: text("party"), ..EventParams::default() }, "event"),
+            (EventParams { flow_id: text("mine"), ..EventParams::default() }, "flow_id"),
             (EventParams { wait_ms: 60_001, ..EventParams::default() }, "wait_ms"),
             (EventParams { limit: Some(0), ..EventParams::default() }, "limit"),
         ] {

@@ -16,6 +16,7 @@ mod client;
 pub mod code;
 pub mod create;
 pub mod event;
+pub mod flow;
 pub mod info;
 pub mod lane;
 pub mod lease;
@@ -35,6 +36,11 @@ pub use claim::{ClaimAnswer, ClaimRequest, ClaimedExecution};
 pub use code::{HttpCode, status_of};
 pub use create::{BatchAnswer, BatchRequest, CreateAnswer, CreateOutcome, NewExecution};
 pub use event::{EventPage, EventParams, FeedEvent, StreamParams};
+pub use flow::{
+    CancelFlowAnswer, CancelFlowParams, CancelFlowRequest, CreateFlowAnswer, EdgePage, EdgeParams,
+    EdgeSnapshot, ExtendAnswer, ExtendRequest, FlowPage, FlowSearchParams, FlowSnapshot,
+    FlowSummary, MemberPage, MemberParams, NewFlow,
+};
 pub use info::{Health, Info};
 pub use lease::{Fence, RenewAnswer, RenewRequest};
 pub use payload::{Json, Payload};

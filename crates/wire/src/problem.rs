@@ -73,6 +73,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("worker_capabilities", "capabilities"),
     ("step_result", "result"),
     ("cursor", "after"),
+    ("edge_name", "name"),
 ];
 
 impl Problem {

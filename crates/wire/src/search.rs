@@ -56,19 +56,11 @@ pub struct SearchParams {
 impl SearchParams {
     /// What to look for, and which page of it.
     pub fn into_query(self) -> Result<(Search, Page), Rejection> {
-        let state = |word: String| {
-            let known = word.parse::<PublicState>();
-            known.map_err(|_| {
-                let why =
-                    "is none of waiting, delayed, active, completed, failed, cancelled, expired";
-                Rejection::invalid(Code::InvalidInput, "state", word, why)
-            })
-        };
         let search = Search {
             lane: self.lane_id.map(LaneId::new).transpose()?,
             namespace: self.namespace.map(Namespace::new).transpose()?,
             kind: self.execution_kind.map(Kind::new).transpose()?,
-            state: self.state.map(state).transpose()?,
+            state: read_state(self.state, PublicState::ALL, |word| word.as_str())?,
             tag: self.tag.map(read_tag).transpose()?,
             created_from: self.created_from.map(Millis),
             created_to: self.created_to.map(Millis),
@@ -77,6 +69,21 @@ impl SearchParams {
         let after = self.after.as_deref().map(read_place).transpose()?;
         Ok((search, Page { after, limit }))
     }
+}
+
+/// A state as it is written in a query: one of the words there are.
+pub(crate) fn read_state<T: Copy>(
+    said: Option<String>,
+    all: &[T],
+    as_str: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, Rejection> {
+    let Some(said) = said else { return Ok(None) };
+    if let Some(word) = all.iter().find(|word| as_str(**word) == said) {
+        return Ok(Some(*word));
+    }
+    let words: Vec<_> = all.iter().map(|word| as_str(*word)).collect();
+    let why = format!("is none of {}", words.join(", "));
+    Err(Rejection::invalid(Code::InvalidInput, "state", said, why))
 }
 
 /// A tag as it is written in a query: `key:value`.
@@ -105,15 +112,15 @@ impl ExecutionPage {
 }
 
 /// A place in a search, as text that nobody needs to understand.
-fn write_place(after: &After) -> Option<String> {
+pub(crate) fn write_place(after: &After) -> Option<String> {
     match after {
         After::Created(at, id) => Some(URL_SAFE_NO_PAD.encode(format!("{at} {id}"))),
         // Places in other listings, which a search never returns.
-        After::Id(_) | After::Number(_) | After::Name(_) => None,
+        After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) => None,
     }
 }
 
-fn read_place(text: &str) -> Result<After, Rejection> {
+pub(crate) fn read_place(text: &str) -> Result<After, Rejection> {
     let place = || {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (at, id) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
@@ -126,12 +133,12 @@ fn read_place(text: &str) -> Result<After, Rejection> {
     })
 }
 
-/// How long a read waits for an execution to end.
+/// How long a read waits for an execution or a flow to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WaitParams {
-    /// Wait so long until the execution has ended (default 0: answer at once).
+    /// Wait so long until it has ended (default 0: answer at once).
     #[param(maximum = 60000)]
     pub wait_ms: u64,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ff_core::execution::{self, AttemptKind, AttemptOutcome, CancelledBy};
 use ff_core::state::{BlockingReason, PublicState};
 use ff_core::view;
-use ff_core::{ExecutionId, Millis};
+use ff_core::{ExecutionId, FlowId, Millis};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,6 +26,14 @@ pub struct ExecutionSnapshot {
     pub lane_id: String,
     /// What kind of work.
     pub execution_kind: String,
+    /// The flow it belongs to; absent when it belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid", nullable = false)]
+    pub flow_id: Option<FlowId>,
+    /// What it is called there; absent when it has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub node: Option<String>,
     /// Who created it.
     pub creator_identity: String,
     /// How urgent.
@@ -47,7 +55,7 @@ pub struct ExecutionSnapshot {
     /// Who cancelled it.
     #[schema(value_type = Option<words::CancelledBy>)]
     pub cancelled_by: Option<CancelledBy>,
-    /// Why it was cancelled, expired or failed.
+    /// Why it was cancelled or skipped, or why it expired or failed.
     pub ended_because: Option<String>,
     /// How far its worker says it is.
     pub progress: Option<Progress>,
@@ -202,6 +210,8 @@ impl From<view::ExecutionSnapshot> for ExecutionSnapshot {
             namespace: x.namespace.into(),
             lane_id: x.lane_id.into(),
             execution_kind: x.execution_kind.into(),
+            flow_id: x.flow_id,
+            node: x.node.map(String::from),
             creator_identity: x.creator_identity.into(),
             priority: x.priority,
             public_state: x.public_state,
@@ -294,6 +304,8 @@ mod tests {
             namespace: create.namespace,
             lane_id: create.lane,
             execution_kind: create.kind,
+            flow_id: Some(FlowId(Uuid::from_u128(8))),
+            node: Some("pay".parse().unwrap()),
             creator_identity: create.creator,
             priority: 7,
             public_state: PublicState::Active,

@@ -144,7 +144,7 @@ pub enum UnholdAnswer {
     Unheld,
 }
 
-/// Set and remove tags, in any state.
+/// Set and remove tags of an execution or a flow, in any state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TagsRequest {
@@ -158,7 +158,12 @@ pub struct TagsRequest {
 impl TagsRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> SetTags {
-        SetTags { id, edit: Edit { set: self.set, remove: self.remove } }
+        SetTags { id, edit: self.into_edit() }
+    }
+
+    /// The change, of whatever carries tags.
+    pub fn into_edit(self) -> Edit {
+        Edit { set: self.set, remove: self.remove }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ff_core::decide::claim;
-use ff_core::{execution, state, step};
+use ff_core::{execution, flow, state, step};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -51,4 +51,22 @@ words! {
     ClaimKind in claim
     /// What a step is.
     StepKind in step
+    /// The state of a flow.
+    FlowWord in flow
+    /// Where a flow stands, by what its members are doing.
+    PublicFlowState in flow
+    /// What becomes of the members of a cancelled flow.
+    CancellationPolicy in flow
+    /// Which ends of the upstream satisfy an edge.
+    DependencyKind in flow
+    /// Whether an edge holds its downstream back.
+    EdgeWord in flow
+    /// Whether the edges into an execution let it go.
+    GroupWord in flow
+    /// What becomes of upstreams that still run when an execution is let go.
+    OnSatisfied in flow
+    /// What becomes of what waits when it can never be let go.
+    OnImpossible in flow
+    /// Why the remaining upstreams of an execution are cancelled.
+    SiblingsReason in flow
 }

@@ -116,7 +116,7 @@ async fn one(
 }
 
 /// How often each execution ended, from the feed.
-async fn completions(engine: &Engine) -> BTreeMap<ExecutionId, u32> {
+pub async fn completions(engine: &Engine) -> BTreeMap<ExecutionId, u32> {
     let filter = Filter { kinds: vec![EventName::Completion], ..Filter::default() };
     let mut ended = BTreeMap::new();
     let mut from = Cursor::Start;
@@ -127,7 +127,7 @@ async fn completions(engine: &Engine) -> BTreeMap<ExecutionId, u32> {
         }
         for event in page.events {
             assert!(matches!(event.event.kind, EventKind::Completion { .. }));
-            *ended.entry(event.event.execution).or_insert(0) += 1;
+            *ended.entry(event.event.subject()).or_insert(0) += 1;
         }
         from = page.next;
     }

@@ -11,6 +11,7 @@
 mod check;
 mod creator;
 mod fleet;
+mod flows;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,6 +62,37 @@ async fn killed_workers_and_servers_lose_nothing_in_a_crash() {
     let store = Postgres::open(options).await.unwrap();
     let fleet = Fleet::new(directory.path(), cluster.url());
     storm(Arc::new(store), fleet, Some(cluster), 5_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_workers_and_servers_lose_no_flow_in_a_crash() {
+    const FLOWS: usize = 120;
+    const KILLS: usize = 10;
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Some(Cluster::start(&[]).unwrap());
+    let url = server.as_ref().unwrap().url();
+    let store = Postgres::open(ff_backend_postgres::Options::new(&url)).await.unwrap();
+    let mut fleet = Fleet::new(directory.path(), url);
+    let begun = Instant::now();
+    let engine = Engine::new(Arc::new(store));
+    (0..WORKERS).for_each(|_| fleet.start());
+    let (sender, mut progress) = watch::channel(Progress::default());
+    let submitting = tokio::spawn(flows::submit(engine.clone(), FLOWS, sender));
+    for kill in 1..=KILLS {
+        let mark = kill * FLOWS / (KILLS + 1);
+        let reached = progress.wait_for(|so_far| so_far.acknowledged >= mark);
+        tokio::time::timeout(PATIENCE, reached).await.expect("flows go on").unwrap();
+        fleet.kill_one();
+        if [3, 7].contains(&kill)
+            && let Some(running) = server.take()
+        {
+            server = Some(lose(running, &mut progress, Away::Briefly).await);
+        }
+    }
+    let submitted = submitting.await.unwrap();
+    flows::check(&engine, &submitted).await;
+    fleet.check_alive();
+    println!("{FLOWS} flows, {KILLS} kills: {:.1} s", begun.elapsed().as_secs_f64());
 }
 
 /// Creates, kills, waits until all has ended, and checks what is left.

@@ -4,17 +4,29 @@ use std::collections::BTreeMap;
 
 use ff_core::execution::State;
 use ff_core::flow::{Counters, Edge, EdgeState, Ended, Flow, Group, GroupState, Verdict};
+use ff_core::fold::GroupKey;
 use ff_core::state::TerminalOutcome;
+use ff_core::{Execution, FlowId};
 
 use crate::model::Tables;
 
 /// Panics unless counters are what they count and nothing is left over.
 pub(super) fn audit(tables: &Tables) {
-    for flow in tables.flows.values() {
-        check_counts(tables, flow);
+    let mut members: BTreeMap<FlowId, Vec<&Execution>> = BTreeMap::new();
+    for x in tables.executions.values() {
+        if let Some(flow) = x.flow() {
+            members.entry(flow).or_default().push(x);
+        }
     }
-    for group in tables.groups.values() {
-        check_group(tables, group);
+    for flow in tables.flows.values() {
+        check_counts(tables, flow, members.get(&flow.id).map_or(&[], Vec::as_slice));
+    }
+    let mut edges: BTreeMap<GroupKey, Vec<&Edge>> = BTreeMap::new();
+    for edge in tables.edges.values() {
+        edges.entry((edge.flow, edge.downstream)).or_default().push(edge);
+    }
+    for (key, group) in &tables.groups {
+        check_group(tables, group, edges.get(key).map_or(&[], Vec::as_slice));
     }
     for edge in tables.edges.values() {
         assert!(tables.flows.contains_key(&edge.flow), "edge {} has a flow", edge.id);
@@ -42,9 +54,7 @@ pub(super) fn audit(tables: &Tables) {
 }
 
 /// What a flow counts is what its members are: counted once, by dispatch or by its cancellation.
-fn check_counts(tables: &Tables, flow: &Flow) {
-    let members: Vec<_> =
-        tables.executions.values().filter(|x| x.flow() == Some(flow.id)).collect();
+fn check_counts(tables: &Tables, flow: &Flow, members: &[&Execution]) {
     let trimming = members.len() < usize::try_from(flow.nodes).expect("a small count");
     assert!(members.len() <= usize::try_from(flow.nodes).expect("a small count"), "{}", flow.id);
     if trimming {
@@ -65,9 +75,8 @@ fn check_counts(tables: &Tables, flow: &Flow) {
 }
 
 /// The counters of a group are those of its edges, each resolved as its upstream ended.
-fn check_group(tables: &Tables, group: &Group) {
-    let own = |edge: &&Edge| edge.flow == group.flow && edge.downstream == group.downstream;
-    let edges = tables.edges.values().filter(own).filter(|edge| edge.round == group.round);
+fn check_group(tables: &Tables, group: &Group, edges: &[&Edge]) {
+    let edges = edges.iter().filter(|edge| edge.round == group.round);
     let mut counted: BTreeMap<&str, u32> = BTreeMap::new();
     let mut staged = 0;
     for edge in edges {

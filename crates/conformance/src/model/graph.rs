@@ -1,6 +1,6 @@
 //! The model's flows: the same rows that a database has, as maps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::backend::WorkFilter;
 use ff_core::command::Command;
@@ -19,7 +19,7 @@ use ff_core::query::{After, Listing, Page, Query, Rows};
 use ff_core::state::{Phase, public_state};
 use ff_core::time::Millis;
 
-use super::store::{Tables, cut};
+use super::store::{Tables, cut, take_out};
 
 impl Tables {
     pub(super) fn load_graph(&self, key: &Key, have: &mut GraphSet) {
@@ -94,13 +94,14 @@ impl Tables {
     }
 
     fn reach(&self, flow: FlowId, from: ExecutionId) -> Reach {
+        let mut follow: BTreeMap<ExecutionId, Vec<ExecutionId>> = BTreeMap::new();
+        for edge in self.edges_of(flow) {
+            follow.entry(edge.upstream).or_default().push(edge.downstream);
+        }
         let (mut seen, mut fresh) = (BTreeSet::new(), vec![from]);
         while let Some(at) = fresh.pop() {
-            for edge in self.edges_of(flow).filter(|edge| edge.upstream == at) {
-                if seen.insert(edge.downstream) {
-                    fresh.push(edge.downstream);
-                }
-            }
+            let next = follow.get(&at).into_iter().flatten().copied();
+            fresh.extend(next.filter(|id| seen.insert(*id)));
             if seen.len() > CYCLE_NODES_MAX {
                 return Reach::TooMany;
             }
@@ -148,7 +149,7 @@ impl Tables {
                 None => self.backlogs.remove(&flow),
             };
         }
-        self.owed.retain(|row| !set.owed.remove.contains(row));
+        take_out(&mut self.owed, &set.owed.remove);
         self.owed.extend(set.owed.insert);
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ff_core::backend::{Duty, WorkFilter};
+use ff_core::backend::{Agenda, Duty, WorkFilter};
 use ff_core::event::{Cursor, Event};
 use ff_core::execution::{AttemptRecord, Execution};
 use ff_core::fold::{
     Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, LeaseRow, WorkingSet, WriteSet,
 };
-use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel};
+use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, GroupState, PendingCancel};
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
 use ff_core::limits::DEPTH_MAX;
@@ -103,12 +103,13 @@ impl Tables {
     }
 
     pub(super) fn write(&mut self, set: WriteSet) {
-        for id in set.removed {
-            self.executions.remove(&id);
-            self.attempts.retain(|(owner, _), _| *owner != id);
-            self.blobs.retain(|at, _| at.execution() != id);
-            self.steps.retain(|(owner, _), _| *owner != id);
-            self.events.retain(|_, event| event.subject() != id);
+        let removed = set.removed;
+        if !removed.is_empty() {
+            self.executions.retain(|id, _| !removed.contains(id));
+            self.attempts.retain(|(owner, _), _| !removed.contains(owner));
+            self.blobs.retain(|at, _| !removed.contains(&at.execution()));
+            self.steps.retain(|(owner, _), _| !removed.contains(owner));
+            self.events.retain(|_, event| !removed.contains(&event.subject()));
         }
         self.write_graph(set.graph);
         for write in set.executions {
@@ -151,11 +152,11 @@ impl Tables {
             assert_eq!(before, None, "a step is recorded once");
         }
         self.queues.extend(set.queues);
-        self.ready.retain(|row| !set.ready.remove.contains(row));
+        take_out(&mut self.ready, &set.ready.remove);
         self.ready.extend(set.ready.insert);
-        self.timers.retain(|row| !set.timers.remove.contains(row));
+        take_out(&mut self.timers, &set.timers.remove);
         self.timers.extend(set.timers.insert);
-        self.tags.retain(|row| !set.tags.remove.contains(row));
+        take_out(&mut self.tags, &set.tags.remove);
         self.tags.extend(set.tags.insert);
         for event in set.events {
             self.last_seq += 1;
@@ -202,25 +203,51 @@ impl Tables {
         keys
     }
 
-    /// When a duty has to look again, whoever's work it is.
-    pub(super) fn next_due(&self, duty: Duty, now: Millis) -> Option<Millis> {
+    /// When things that a duty looks after are due, whoever's work it is.
+    fn filed(&self, duty: Duty) -> Vec<Millis> {
         let timer = |kind| -> Vec<Millis> { self.timers_of(kind).map(|timer| timer.due).collect() };
-        let filed = match duty {
+        match duty {
             Duty::AttemptTimeout => timer(TimerKind::AttemptTimeout),
             Duty::Deadline => timer(TimerKind::Deadline),
             Duty::Retention => {
                 let flows = self.flows.values().filter_map(ff_core::Flow::trim_at);
                 timer(TimerKind::Retention).into_iter().chain(flows).collect()
             }
+            Duty::LeaseExpiry => self.leases().iter().map(|row| row.lease.check_at).collect(),
+            Duty::IdempotencyExpiry => self.keys.values().map(|row| row.expires_at).collect(),
+            Duty::CompletionDispatch => self.dispatch.values().map(|row| row.at).collect(),
+            Duty::EdgeCancelDispatcher | Duty::EdgeCancelReconciler => {
+                self.cancels.values().map(|row| row.enqueued_at).collect()
+            }
+            Duty::CancelBacklog => self.backlogs.values().map(|row| row.requested_at).collect(),
+            Duty::DependencyReconciler => {
+                let pending = |group: &&Group| group.state == GroupState::Pending;
+                self.groups.values().filter(pending).map(|_| Millis::ZERO).collect()
+            }
+        }
+    }
+
+    /// Which duties have something to do.
+    pub(super) fn agenda(&self, now: Millis) -> Agenda {
+        let first = |duty: &Duty| Some((*duty, self.filed(*duty).into_iter().min()?));
+        Agenda { now, first: Duty::ALL.iter().filter_map(first).collect() }
+    }
+
+    /// When a duty has to look again.
+    pub(super) fn next_due(&self, duty: Duty, now: Millis) -> Option<Millis> {
+        let timed = match duty {
+            Duty::LeaseExpiry
+            | Duty::AttemptTimeout
+            | Duty::Deadline
+            | Duty::IdempotencyExpiry
+            | Duty::Retention => true,
             Duty::CompletionDispatch
             | Duty::EdgeCancelDispatcher
             | Duty::EdgeCancelReconciler
             | Duty::CancelBacklog
-            | Duty::DependencyReconciler => return None,
-            Duty::LeaseExpiry => self.leases().iter().map(|row| row.lease.check_at).collect(),
-            Duty::IdempotencyExpiry => self.keys.values().map(|row| row.expires_at).collect(),
+            | Duty::DependencyReconciler => false,
         };
-        filed.into_iter().filter(|due| *due > now).min()
+        self.filed(duty).into_iter().filter(|due| timed && *due > now).min()
     }
 
     pub(super) fn seen_by_all(&self) -> u64 {
@@ -303,4 +330,11 @@ pub(super) fn cut<T>(mut rows: Vec<(After, T)>, page: &Page, wrap: fn(Vec<T>) ->
     rows.truncate(page.size());
     let next = rows.last().filter(|_| more).map(|(place, _)| place.clone());
     Listing { rows: wrap(rows.into_iter().map(|(_, row)| row).collect()), next }
+}
+
+/// Removes rows; that one of them is not there is fine.
+pub(super) fn take_out<T: Ord>(rows: &mut BTreeSet<T>, gone: &[T]) {
+    for row in gone {
+        rows.remove(row);
+    }
 }

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use ff_core::backend::Duty;
-use ff_core::command::Outcome;
+use ff_core::command::{Operation, Outcome};
 use ff_core::decide::add_member::{AddMember, Added};
 use ff_core::decide::apply_edge::{Applied, ApplyEdge};
 use ff_core::decide::cancel_flow::{CancelFlow, FlowCancelled};
+use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
 use ff_core::decide::create_flow::{CreateFlow, FlowCreated};
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
@@ -22,7 +23,7 @@ use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::tags::Edit;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::error::Rejection;
-use ff_core::event::{Event, Filter};
+use ff_core::event::{Cursor, Event, Filter};
 use ff_core::execution::{Fence, Tags};
 use ff_core::flow::{
     Buckets, CancellationPolicy, DependencyKind, Edge, EdgePolicy, FlowWord, Graph, Group, Link,
@@ -31,12 +32,12 @@ use ff_core::flow::{
 use ff_core::fold::Key;
 use ff_core::policy::{FailureClass, Policy};
 use ff_core::query::{Direction, Query, Rows};
-use ff_core::text::{Category, FlowKind, NodeName};
+use ff_core::text::{FlowKind, NodeName};
 use ff_core::{EdgeId, ExecutionId, Flow, FlowId};
 use serde_json::Value;
 
 use super::{World, namespace};
-use crate::cases::calls::failure;
+use crate::cases::calls::{completion, failure};
 
 /// A graph to submit, or to add to a flow.
 pub struct Sketch<'a> {
@@ -191,6 +192,14 @@ impl<'a> Sketch<'a> {
 
 /// Graphs, and what is done to them.
 impl World {
+    /// The refusal of a command that must be refused and change nothing.
+    pub async fn refused<C: Operation>(&self, command: C) -> Rejection {
+        let before = self.rows();
+        let refused = self.run(command).await.expect_err("it must be refused");
+        assert_eq!(self.rows(), before, "a refused command changes nothing: {refused}");
+        refused
+    }
+
     /// A sketch of a new flow, sealed.
     pub fn sketch(&self, text: &str) -> Sketch<'_> {
         Sketch::new(self, self.flow_id(), text)
@@ -220,6 +229,15 @@ impl World {
     /// The creation of a flow, to adapt.
     pub fn flow_draft(&self) -> CreateFlow {
         CreateFlow { namespace: namespace("test"), ..CreateFlow::new(self.flow_id(), kind("dag")) }
+    }
+
+    /// A new flow in the partition of another.
+    pub async fn flow_beside(&self, flow: FlowId) -> FlowId {
+        let mut draft = self.flow_draft();
+        while draft.id.partition() != flow.partition() {
+            draft.id = self.flow_id();
+        }
+        self.run(draft).await.expect("the creation is valid").flow_id()
     }
 
     /// Creates an execution where members of `flow` lie.
@@ -342,16 +360,13 @@ impl World {
     /// Claims it and completes it with these bytes.
     pub async fn succeed_with(&self, id: ExecutionId, result: &'static [u8]) {
         let fence = self.start(id).await;
-        let done = crate::cases::calls::completion(id, fence, result);
-        self.run(done).await.expect("it is held");
+        self.run(completion(id, fence, result)).await.expect("it is held");
     }
 
     /// Claims it and completes it without a result.
     pub async fn succeed_silently(&self, id: ExecutionId) {
         let fence = self.start(id).await;
-        let done = crate::cases::calls::completion(id, fence, b"");
-        let done = ff_core::decide::complete::Complete { result: None, ..done };
-        self.run(done).await.expect("it is held");
+        self.run(Complete { id, fence, result: None, encoding: None }).await.expect("it is held");
     }
 
     /// Claims it and fails it, permanently.
@@ -458,7 +473,7 @@ impl World {
     /// The names of what happened to the flow and its members, in order.
     pub async fn told(&self, flow: FlowId) -> Vec<(ExecutionId, &'static str)> {
         let filter = Filter { flow: Some(flow), ..Filter::default() };
-        let page = self.feed(&ff_core::event::Cursor::Start, &filter, 1_000).await;
+        let page = self.feed(&Cursor::Start, &filter, 1_000).await;
         let told = page.events.iter().map(|e| (e.event.subject(), e.event.kind.name().as_str()));
         told.collect()
     }
@@ -474,23 +489,22 @@ pub fn kind(kind: &str) -> FlowKind {
     FlowKind::new(kind).expect("a valid kind")
 }
 
-/// A failure's category.
-pub fn category(category: &str) -> Category {
-    Category::new(category).expect("a valid category")
+/// The first edge decides, and the rest is cancelled.
+pub fn any_of() -> EdgePolicy {
+    EdgePolicy::any_of(OnSatisfied::CancelRemaining)
 }
 
-/// The first edge decides, and the rest is cancelled.
-pub const ANY: EdgePolicy = EdgePolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining };
-
 /// The first edge decides, and the rest runs on.
-pub const ANY_LET_RUN: EdgePolicy = EdgePolicy::AnyOf { on_satisfied: OnSatisfied::LetRun };
+pub fn any_let_run() -> EdgePolicy {
+    EdgePolicy::any_of(OnSatisfied::LetRun)
+}
 
 /// So many edges decide, and the rest is cancelled.
 pub fn quorum(k: u32) -> EdgePolicy {
-    EdgePolicy::Quorum { k, on_satisfied: OnSatisfied::CancelRemaining }
+    EdgePolicy::quorum(k, OnSatisfied::CancelRemaining)
 }
 
 /// So many edges decide, and the rest runs on.
 pub fn quorum_let_run(k: u32) -> EdgePolicy {
-    EdgePolicy::Quorum { k, on_satisfied: OnSatisfied::LetRun }
+    EdgePolicy::quorum(k, OnSatisfied::LetRun)
 }

@@ -5,6 +5,8 @@
 //! transaction ends, they are owed, and ended in bounded pieces. Sent twice: the stored policy and
 //! reason, and nothing is written.
 
+use std::collections::BTreeMap;
+
 use super::graph::{Draft, with_flow};
 use super::{Again, COMMAND_BYTES, Decide, check_reason};
 use crate::command::Traffic;
@@ -47,15 +49,18 @@ pub struct FlowCancelled {
 }
 
 impl CancelFlow {
-    /// The members that the policy concerns.
+    /// The members that the policy concerns, those that the batch added or ended included.
     fn affected(&self, have: &WorkingSet) -> Vec<ExecutionId> {
         let members = have.graph.members.get(&self.flow).into_iter().flatten();
-        let meant = members.filter(|(_, phase)| match (self.policy, phase) {
+        let mut members: BTreeMap<_, _> = members.copied().collect();
+        let known = have.executions.values().flatten().filter(|x| x.flow() == Some(self.flow));
+        members.extend(known.map(|x| (x.id, x.state.phase())));
+        let meant = members.into_iter().filter(|(_, phase)| match (self.policy, phase) {
             (CancellationPolicy::FlowOnly, _) | (_, Phase::Terminal) => false,
             (CancellationPolicy::All, Phase::Runnable | Phase::Active) => true,
             (CancellationPolicy::Pending, phase) => *phase == Phase::Runnable,
         });
-        meant.map(|(id, _)| *id).collect()
+        meant.map(|(id, _)| id).collect()
     }
 }
 

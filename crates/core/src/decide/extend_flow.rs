@@ -4,7 +4,9 @@
 //! execution outside any flow that does so becomes the root of a new one. Sent twice: what is there
 //! already, and the same, is left as it is.
 
-use super::graph::{Draft, exists, growing, not_a_member, unfinished};
+use std::collections::BTreeSet;
+
+use super::graph::{Draft, exists, growing, not_a_member, unfinished, unnamed};
 use super::submit_flow::{member, reachable, unknown};
 use super::{COMMAND_BYTES, Decide, group_policy, holder};
 use crate::command::Traffic;
@@ -60,7 +62,9 @@ impl ExtendFlow {
         match (have.graph.known_flow(self.flow), by) {
             (Some(flow), Some(x)) if x.flow() != Some(flow.id) => Err(not_a_member(flow.id, x.id)),
             (Some(flow), by) => {
-                growing(flow, by.is_some())?;
+                if !self.repeats(have, flow) {
+                    growing(flow, by.is_some())?;
+                }
                 Ok((flow.clone(), None))
             }
             (None, Some(x)) if x.flow().is_none() && self.flow == FlowId::rooted_at(x.id)
@@ -82,14 +86,30 @@ impl ExtendFlow {
         }
     }
 
+    /// Whether all of it is there, so that even a flow that grows no more has it.
+    fn repeats(&self, have: &WorkingSet, flow: &Flow) -> bool {
+        let Graph { nodes, links, joins } = &self.graph;
+        let asks = self.seal || !(nodes.is_empty() && links.is_empty() && joins.is_empty());
+        asks && (flow.sealed || !self.seal)
+            && nodes.iter().all(|node| {
+                have.execution(node.create.id).is_ok_and(|x| is_node(x, flow.id, node))
+            })
+            && links.iter().all(|link| link_of(have, flow.id, link).is_some_and(|(_, same)| same))
+            && joins.iter().all(|(node, policy)| {
+                let group = have.graph.group((flow.id, node.id(flow.id)));
+                group.is_some_and(|group| group.staged > 0 && group.policy == *policy)
+            })
+    }
+
     /// Refuses edges that would close a circle through what is there.
     fn check_circles(&self, have: &WorkingSet) -> Result<(), Rejection> {
         let flow = self.flow;
         let mut links: Vec<_> =
             self.graph.links.iter().map(|link| (link.from.id(flow), link.to.id(flow))).collect();
-        let upstream: std::collections::BTreeSet<_> = links.iter().map(|(from, _)| *from).collect();
-        let ends: std::collections::BTreeSet<_> = links.iter().map(|(_, to)| *to).collect();
+        // What the batch added before is not in what was loaded.
         links.extend(have.graph.added.iter().filter(|row| row.0 == flow).map(|row| (row.1, row.2)));
+        let upstream: BTreeSet<_> = links.iter().map(|(from, _)| *from).collect();
+        let ends: BTreeSet<_> = links.iter().map(|(_, to)| *to).collect();
         for to in ends {
             match have.graph.reach.get(&(flow, to)) {
                 None => {}
@@ -131,6 +151,7 @@ impl Decide for ExtendFlow {
             let (from, to) = (link.from.id(flow), link.to.id(flow));
             keys.extend([Key::Execution(from), Key::Execution(to)]);
             keys.extend([Key::Group(flow, to), Key::Pair(flow, from, to)]);
+            keys.extend(link.name.iter().map(|_| Key::Incoming(flow, to)));
             if have.execution(to).is_ok() {
                 keys.push(Key::Reach(flow, to));
             }
@@ -218,11 +239,25 @@ impl ExtendFlow {
     }
 }
 
+/// Whether `x` is what the node was created as.
+fn is_node(x: &Execution, flow: FlowId, node: &Node) -> bool {
+    x.flow() == Some(flow) && x.spec.fingerprint == node.create.fingerprint()
+}
+
+/// The edge between the ends of `link`, if there is one, and whether it is the same.
+fn link_of<'a>(have: &'a WorkingSet, flow: FlowId, link: &Link) -> Option<(&'a Edge, bool)> {
+    let pair = (flow, link.from.id(flow), link.to.id(flow));
+    let id = have.graph.pairs.get(&pair).copied().flatten()?;
+    let edge = have.graph.edges.get(&(flow, id))?.as_ref()?;
+    let same = edge.kind == link.kind
+        && edge.name == link.name
+        && edge.data_passing_ref == link.data_passing_ref;
+    Some((edge, same))
+}
+
 fn add_node(draft: &mut Draft<'_>, node: &Node, cx: &Cx<'_>) -> Result<(), Rejection> {
     if let Some(x) = draft.execution(node.create.id) {
-        let same = x.flow() == Some(draft.flow.id)
-            && x.spec.fingerprint == node.create.fingerprint();
-        if same {
+        if is_node(x, draft.flow.id, node) {
             return Ok(());
         }
         let why = "is the name of a member that was created with other content";
@@ -248,15 +283,14 @@ fn add_link(
 ) -> Result<Option<Edge>, Rejection> {
     let flow = draft.flow.id;
     let (upstream, downstream) = (link.from.id(flow), link.to.id(flow));
-    let pair = have.graph.pairs.get(&(flow, upstream, downstream)).copied().flatten();
-    if let Some(edge) = pair.and_then(|id| have.graph.edges.get(&(flow, id))?.as_ref()) {
-        let same = edge.kind == link.kind
-            && edge.name == link.name
-            && edge.data_passing_ref == link.data_passing_ref;
+    if let Some((edge, same)) = link_of(have, flow, link) {
         return if same { Ok(None) } else { Err(exists(edge)) };
     }
     if draft.member(upstream).is_none() {
         return Err(unknown(&link.from));
+    }
+    if let Some(name) = &link.name {
+        unnamed(have, flow, downstream, name)?;
     }
     let Some(x) = draft.member(downstream).cloned() else { return Err(unknown(&link.to)) };
     unfinished(&x)?;

@@ -17,6 +17,7 @@ use crate::flow::{
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, GroupKey, WorkingSet};
 use crate::ids::{EdgeId, ExecutionId, FlowId};
 use crate::state::TerminalOutcome;
+use crate::text::EdgeName;
 use crate::time::Millis;
 
 /// Why an execution is skipped.
@@ -240,6 +241,16 @@ impl<'a> Draft<'a> {
         self.put_execution(given);
     }
 
+    /// Fires a group that its counters decide, if it has not fired.
+    pub fn judge(&mut self, downstream: ExecutionId, cx: &Cx<'_>) {
+        let Some(mut group) = self.group(downstream).cloned() else { return };
+        if group.state == GroupState::Pending {
+            let verdict = group.policy.judge(group.counters);
+            self.fire(&mut group, verdict, cx);
+            self.put_group(group);
+        }
+    }
+
     /// Fires a group: once, whatever else is resolved later.
     fn fire(&mut self, group: &mut Group, verdict: Verdict, cx: &Cx<'_>) {
         let at = self.at;
@@ -419,6 +430,21 @@ pub(super) fn exists(edge: &Edge) -> Rejection {
     );
     let refused = Rejection::new(Code::DependencyAlreadyExists, said);
     Rejection { value: Some(edge.id.to_string()), ..refused }
+}
+
+/// Refuses a name that another edge into `downstream` has.
+pub(super) fn unnamed(
+    have: &WorkingSet,
+    flow: FlowId,
+    downstream: ExecutionId,
+    name: &EdgeName,
+) -> Result<(), Rejection> {
+    let edges = have.graph.edges_of(flow, have.graph.incoming.get(&(flow, downstream)));
+    if edges.iter().all(|edge| edge.name.as_ref() != Some(name)) {
+        return Ok(());
+    }
+    let why = format!("is the name of another edge into {downstream}");
+    Err(Rejection::invalid(Code::InvalidInput, "edge_name", name, why))
 }
 
 /// Not a member of the flow.

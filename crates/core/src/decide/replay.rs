@@ -41,9 +41,9 @@ impl Decide for Replay {
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let mut keys = vec![Key::Execution(self.id)];
         let Ok(x) = have.execution(self.id) else { return keys };
-        let (Some(flow), State::Terminal(terminal)) = (x.flow(), &x.state) else { return keys };
-        keys.extend([Key::Flow(flow), Key::Dispatch(x.id)]);
-        if matches!(terminal.ending, Ending::Skipped { .. }) {
+        // However it stands now: it may end, or be skipped, earlier in the same batch.
+        if let Some(flow) = x.flow() {
+            keys.extend([Key::Flow(flow), Key::Dispatch(x.id)]);
             keys.extend([Key::Group(flow, x.id), Key::Incoming(flow, x.id)]);
             keys.extend(lost(flow, x.id, have).map(|edge| Key::Execution(edge.upstream)));
         }
@@ -110,9 +110,8 @@ fn replayed(x: &Execution, cx: &Cx<'_>) -> Execution {
 
 /// The edges into `id` that were not satisfied.
 fn lost(flow: FlowId, id: ExecutionId, have: &WorkingSet) -> impl Iterator<Item = &Edge> {
-    let edges = have.graph.edges_of(flow, have.graph.incoming.get(&(flow, id)));
     let lost = |edge: &&Edge| matches!(edge.state, EdgeState::Impossible { .. });
-    edges.into_iter().filter(lost)
+    have.graph.edges_into(flow, id).filter(lost)
 }
 
 /// A member runs again: its flow takes its end back, and goes on if it had ended. One that was skipped
@@ -147,15 +146,18 @@ fn in_flow(
     draft.put_execution(x.clone());
     if let (true, Some(group)) = (skipped, draft.group(id).cloned()) {
         let counters = Counters { failed: 0, skipped: 0, ..group.counters };
+        let round = group.round;
         draft.put_group(Group { counters, state: GroupState::Pending, ..group });
         draft.gate(&x, true);
-        let again: Vec<_> = lost(flow.id, id, have).map(waiting_again).collect();
+        let own = lost(flow.id, id, have).filter(|edge| edge.round == round);
+        let again: Vec<_> = own.map(waiting_again).collect();
         for edge in &again {
             draft.put_edge(edge.clone());
         }
         for edge in &again {
             draft.settle(edge, cx)?;
         }
+        draft.judge(id, cx);
         if !matches!(draft.execution(id).map(|x| &x.state), Some(State::Runnable(_))) {
             let said = format!("what {id} waits for ended so that it can never run");
             return Err(Rejection::new(Code::DepsNotSatisfied, said));

@@ -10,7 +10,7 @@ use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{CancelledBy, Ending, State};
-use crate::flow::{Group, Siblings};
+use crate::flow::{EdgeState, Group, Siblings};
 use crate::fold::{Change, Cx, Effects, GraphEffects, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::Config;
@@ -50,9 +50,13 @@ pub enum SiblingsCancelled {
 pub(super) fn keys(flow: FlowId, downstream: ExecutionId, have: &WorkingSet) -> Vec<Key> {
     let key = (flow, downstream);
     let mut keys = vec![Key::FreeGroup(flow, downstream), Key::Cancel(flow, downstream)];
-    let Some(group) = have.graph.group(key).filter(|group| is_pending(group)) else { return keys };
-    keys.push(Key::Incoming(flow, downstream));
-    keys.extend(siblings(group, have).into_iter().map(Key::Execution));
+    // Whether or not it has fired yet: it may, earlier in the same batch.
+    if have.graph.group(key).is_some() {
+        keys.push(Key::Incoming(flow, downstream));
+        let edges = have.graph.edges_into(flow, downstream);
+        let unresolved = edges.filter(|edge| matches!(edge.state, EdgeState::Unsatisfied { .. }));
+        keys.extend(unresolved.map(|edge| Key::Execution(edge.upstream)));
+    }
     keys
 }
 
@@ -63,8 +67,7 @@ pub(super) fn is_pending(group: &Group) -> bool {
 
 /// The upstreams that had not ended when the group fired, as far as its edges tell.
 pub(super) fn siblings(group: &Group, have: &WorkingSet) -> BTreeSet<ExecutionId> {
-    let edges = have.graph.incoming.get(&(group.flow, group.downstream));
-    let edges = have.graph.edges_of(group.flow, edges).into_iter();
+    let edges = have.graph.edges_into(group.flow, group.downstream);
     edges.filter(|edge| group.cancels(edge)).map(|edge| edge.upstream).collect()
 }
 

@@ -3,7 +3,7 @@
 //! Sent twice: the graph has moved on, or the edge is there; both say so. An execution may be claimed
 //! between staging and applying; submitting a graph in one call leaves no such gap.
 
-use super::graph::{Draft, acyclic, exists, growing, not_a_member, unfinished};
+use super::graph::{Draft, acyclic, exists, growing, not_a_member, unfinished, unnamed};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
@@ -102,12 +102,7 @@ impl Decide for StageEdge {
             }
         }
         if let Some(name) = &self.name {
-            let into = have.graph.incoming.get(&(flow.id, self.downstream));
-            let named = have.graph.edges_of(flow.id, into);
-            if named.iter().any(|edge| edge.name.as_ref() == Some(name)) {
-                let why = format!("is the name of another edge into {}", self.downstream);
-                return Err(Rejection::invalid(Code::InvalidInput, "edge_name", name, why));
-            }
+            unnamed(have, flow.id, self.downstream, name)?;
         }
         if flow.edges >= FLOW_EDGES_MAX {
             let said = format!("flow {} has {} edges", flow.id, flow.edges);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use uuid::Uuid;
+
 use crate::error::{Code, Rejection};
 use crate::execution::Execution;
 use crate::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel, Reach};
@@ -103,6 +105,13 @@ impl GraphSet {
     pub fn edges_of(&self, flow: FlowId, of: Option<&BTreeSet<EdgeId>>) -> Vec<&Edge> {
         let ids = of.into_iter().flatten();
         ids.filter_map(|id| self.edges.get(&(flow, *id))?.as_ref()).collect()
+    }
+
+    /// The edges into an execution, as far as they were loaded or added.
+    pub fn edges_into(&self, flow: FlowId, id: ExecutionId) -> impl Iterator<Item = &Edge> {
+        let edges = self.edges.range((flow, EdgeId(Uuid::nil()))..);
+        let edges = edges.take_while(move |((of, _), _)| *of == flow);
+        edges.filter_map(|(_, edge)| edge.as_ref()).filter(move |edge| edge.downstream == id)
     }
 
     /// Takes in edges that were loaded because they lead out of, or into, an execution.
@@ -215,6 +224,23 @@ pub(super) struct Before {
     cancels: BTreeMap<GroupKey, Option<PendingCancel>>,
 }
 
+impl Before {
+    /// What goes with its flow is gone before anything is written.
+    fn forget(&mut self, removed: &BTreeSet<FlowId>) {
+        if removed.is_empty() {
+            return;
+        }
+        let flows = self.flows.iter_mut().filter(|(flow, _)| removed.contains(flow));
+        flows.for_each(|(_, row)| *row = None);
+        let groups = self.groups.iter_mut().filter(|((flow, _), _)| removed.contains(flow));
+        groups.for_each(|(_, row)| *row = None);
+        let edges = self.edges.iter_mut().filter(|((flow, _), _)| removed.contains(flow));
+        edges.for_each(|(_, row)| *row = None);
+        let cancels = self.cancels.iter_mut().filter(|((flow, _), _)| removed.contains(flow));
+        cancels.for_each(|(_, row)| *row = None);
+    }
+}
+
 /// Puts a row in place and remembers what stood there before the batch.
 fn put<K: Ord + Clone, T: Clone>(
     rows: &mut BTreeMap<K, Option<T>>,
@@ -236,6 +262,10 @@ impl GraphSet {
     ) {
         if let Some(flow) = effects.removed {
             put(&mut self.flows, &mut was.flows, flow, None);
+            self.forget(flow);
+            set.backlogs.remove(&flow);
+            set.owed.insert.retain(|(of, _)| *of != flow);
+            set.owed.remove.retain(|(of, _)| *of != flow);
             set.removed.insert(flow);
         }
         if let Some(flow) = effects.flow {
@@ -267,6 +297,29 @@ impl GraphSet {
         }
     }
 
+    /// Nothing is left of what belonged to a flow that goes; its id may be used again at once.
+    fn forget(&mut self, flow: FlowId) {
+        let groups = self.groups.iter_mut().filter(|((of, _), _)| *of == flow);
+        groups.for_each(|(_, group)| *group = None);
+        let edges = self.edges.iter_mut().filter(|((of, _), _)| *of == flow);
+        edges.for_each(|(_, edge)| *edge = None);
+        let pairs = self.pairs.iter_mut().filter(|((of, ..), _)| *of == flow);
+        pairs.for_each(|(_, edge)| *edge = None);
+        let cancels = self.cancels.iter_mut().filter(|((of, _), _)| *of == flow);
+        cancels.for_each(|(_, row)| *row = None);
+        for ends in [&mut self.outgoing, &mut self.incoming] {
+            let own = ends.iter_mut().filter(|((of, _), _)| *of == flow);
+            own.for_each(|(_, edges)| edges.clear());
+        }
+        let reach = self.reach.iter_mut().filter(|((of, _), _)| *of == flow);
+        reach.for_each(|(_, reach)| *reach = Reach::All(BTreeSet::new()));
+        self.added.retain(|(of, ..)| *of != flow);
+        self.backlogs.entry(flow).and_modify(|row| *row = None);
+        self.members.entry(flow).and_modify(Vec::clear);
+        self.owed.entry(flow).and_modify(Vec::clear);
+        self.first.entry(flow).and_modify(Vec::clear);
+    }
+
     fn absorb_edge(&mut self, edge: Edge, was: &mut Before) {
         let (flow, id) = (edge.flow, edge.id);
         if !matches!(self.edges.get(&(flow, id)), Some(Some(_))) {
@@ -283,7 +336,8 @@ impl GraphSet {
     }
 
     /// What the batch changed, in the end.
-    pub(super) fn writes(&self, was: Before, set: &mut GraphWrites) {
+    pub(super) fn writes(&self, mut was: Before, set: &mut GraphWrites) {
+        was.forget(&set.removed);
         set.flows = changes(was.flows, &self.flows);
         set.groups = changes(was.groups, &self.groups);
         set.edges = changes(was.edges, &self.edges);

@@ -10,7 +10,7 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "attempt_timeout",
     duty: Some(Duty::AttemptTimeout),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: None,
     batch: 500,
     tally: |reply| {

@@ -11,7 +11,7 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "cancel_backlog",
     duty: Some(Duty::CancelBacklog),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: Some(Interest::Cancels),
     // Each ends a thousand members: the fewer in one transaction, the shorter it holds its rows.
     batch: 1,

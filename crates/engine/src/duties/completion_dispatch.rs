@@ -14,7 +14,7 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "completion_dispatch",
     duty: Some(Duty::CompletionDispatch),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: Some(Interest::Flows),
     batch: 200,
     tally: |reply| {

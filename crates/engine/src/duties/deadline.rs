@@ -10,7 +10,7 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "deadline",
     duty: Some(Duty::Deadline),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: None,
     batch: 500,
     tally: |reply| {

@@ -13,7 +13,7 @@ use crate::{Engine, Error};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "edge_cancel_dispatcher",
     duty: Some(Duty::EdgeCancelDispatcher),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: Some(Interest::Cancels),
     batch: 50,
     tally: |reply| match reply {

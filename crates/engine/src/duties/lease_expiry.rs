@@ -11,7 +11,7 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "lease_expiry",
     duty: Some(Duty::LeaseExpiry),
-    interval: Duration::from_secs(1),
+    interval: Duration::ZERO,
     woken: None,
     batch: 500,
     tally: |reply| {

@@ -4,6 +4,7 @@
 mod batching;
 mod claims;
 mod duties;
+mod flows;
 mod reads;
 mod slow;
 mod starts;

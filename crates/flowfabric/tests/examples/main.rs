@@ -7,9 +7,14 @@ mod stores;
 
 #[path = "../../examples/agent.rs"]
 mod agent;
+#[path = "../../examples/media.rs"]
+mod media;
 #[path = "../../examples/orders.rs"]
 mod orders;
+#[path = "../../examples/race.rs"]
+mod race;
 
+use flowfabric::FlowWord;
 use stores::every_place;
 
 #[test]
@@ -69,5 +74,44 @@ async fn an_agent_comes_to_an_answer() {
         assert!(answer.contains("24 degrees") && answer.contains("80 a night"), "{answer}");
         assert_eq!(model.asked(), 4);
         worker.stop().await.unwrap();
+    }
+}
+
+/// What a film is delivered as.
+fn packaged() -> media::Package {
+    let files = ["metropolis: 1080p.0+1080p.1", "metropolis: 480p.0+480p.1"].map(str::to_owned);
+    media::Package { files: files.into(), subtitles: None }
+}
+
+/// Members of its flow: four nodes and one for each size, its chunks, and the announcement.
+const MEDIA_MEMBERS: u64 = 10;
+
+#[tokio::test]
+async fn a_film_is_packaged_without_subtitles() {
+    for at in every_place() {
+        let place = at.open().await;
+        let fabric = &place.fabric;
+        let worker = media::worker(fabric).start().unwrap();
+        let flow = media::submit(fabric, "metropolis.mov").await.unwrap();
+        assert_eq!(flow.result::<media::Package>("package").await.unwrap(), packaged());
+        assert_eq!(flow.ended().await.unwrap(), FlowWord::Failed, "the subtitles did");
+        let summary = flow.summary().await.unwrap();
+        assert_eq!((summary.total_members, summary.members_failed), (MEDIA_MEMBERS, 1));
+        assert_eq!(summary.members_completed, MEDIA_MEMBERS - 1);
+        worker.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_fastest_model_answers_and_the_others_stop_thinking() {
+    for at in every_place() {
+        let place = at.open().await;
+        let stopped = race::Stopped::default();
+        let worker = race::worker(&place.fabric, &stopped).start().unwrap();
+        let asked = place.fabric.create("ask", "What is six times seven?").await.unwrap();
+        let answer: String = asked.result().await.unwrap();
+        assert_eq!(answer, "small says: What is six times seven? Forty-two.");
+        worker.stop().await.unwrap();
+        assert_eq!(stopped.models(), ["huge", "large"], "{at:?}");
     }
 }

@@ -1,6 +1,7 @@
 -- Appends to the feed, in this order.
 insert into ff_event (
-    partition_key, execution_id, at_ms, namespace, lane_id, kind, attempt_index, outcome, reason,
-    failure_category, worker_id, worker_instance_id, retry_at_ms, priority_from, priority_to
+    partition_key, execution_id, at_ms, namespace, lane_id, flow_id, kind, attempt_index, outcome,
+    reason, failure_category, worker_id, worker_instance_id, retry_at_ms, priority_from,
+    priority_to, members
 )
 select * from unnest($1::ff_event_row[])

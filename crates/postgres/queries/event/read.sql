@@ -1,22 +1,31 @@
 -- The feed: what became visible between two snapshots ($1, $2), from a number ($3) to another
--- ($4), filtered by kinds, namespace, lane and tag. Kind and tags are the execution's current ones.
+-- ($4), filtered by kinds, namespace, lane and tag. Kind and tags are the current ones of the
+-- execution, or of the flow: what is in no lane happened to a flow, which may have the id of the
+-- execution it began with.
 select
     e.seq,
-    e.partition_key, e.execution_id, e.at_ms, e.namespace, e.lane_id, e.kind, e.attempt_index,
-    e.outcome, e.reason, e.failure_category, e.worker_id, e.worker_instance_id, e.retry_at_ms,
-    e.priority_from, e.priority_to, x.kind as execution_kind, x.tags
+    e.partition_key, e.execution_id, e.at_ms, e.namespace, e.lane_id, e.flow_id, e.kind,
+    e.attempt_index, e.outcome, e.reason, e.failure_category, e.worker_id, e.worker_instance_id,
+    e.retry_at_ms, e.priority_from, e.priority_to, e.members, x.kind as execution_kind,
+    coalesce(x.tags, f.tags) as tags
 from ff_event e
-join ff_exec_core x on x.partition_key = e.partition_key and x.execution_id = e.execution_id
-where e.seq > $3 and e.seq <= $4
+left join ff_exec_core x
+    on e.lane_id is not null
+    and x.partition_key = e.partition_key and x.execution_id = e.execution_id
+left join ff_flow_core f
+    on e.lane_id is null and f.partition_key = e.partition_key and f.flow_id = e.flow_id
+where e.seq > $3 and e.seq <= $4 and (x.execution_id is not null or f.flow_id is not null)
     and pg_visible_in_snapshot(e.xid, $2::text::pg_snapshot)
     and not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot)
     and ($5::text[] is null or e.kind = any($5))
     and ($6::text is null or e.namespace = $6)
     and ($7::text is null or e.lane_id = $7)
-    and ($8::text is null or exists (
-        select 1 from ff_tag g
-        where g.key = $8 and g.value = $9::text
-            and g.partition_key = e.partition_key and g.execution_id = e.execution_id
-    ))
+    and ($8::text is null
+        or f.tags::jsonb ->> $8 = $9::text
+        or exists (
+            select 1 from ff_tag g
+            where g.key = $8 and g.value = $9
+                and g.partition_key = x.partition_key and g.execution_id = x.execution_id
+        ))
 order by e.seq
 limit $10::bigint

@@ -12,8 +12,9 @@ with put as (
         updated_at_ms = i.updated_at_ms, phase = i.phase, outcome = i.outcome,
         next_attempt = i.next_attempt, wait_until_ms = i.wait_until_ms,
         wait_reason = i.wait_reason, held_reason = i.held_reason, held_at_ms = i.held_at_ms,
-        lease_end = i.lease_end, attempt_index = i.attempt_index, attempt_kind = i.attempt_kind,
-        worker_id = i.worker_id, worker_instance_id = i.worker_instance_id,
+        gated = i.gated, lease_end = i.lease_end, attempt_index = i.attempt_index,
+        attempt_kind = i.attempt_kind, worker_id = i.worker_id,
+        worker_instance_id = i.worker_instance_id,
         attempt_started_at_ms = i.attempt_started_at_ms, attempt_ran_ms = i.attempt_ran_ms,
         claim_id = i.claim_id, resumed = i.resumed, timeout_at_ms = i.timeout_at_ms,
         failure_reason = i.failure_reason, failure_category = i.failure_category,
@@ -60,11 +61,12 @@ with put as (
     from unnest($4::ff_timer_row[]) i where (select held from held) = 1
 )
 insert into ff_event (
-    partition_key, execution_id, at_ms, namespace, lane_id, kind, attempt_index, outcome, reason,
-    failure_category, worker_id, worker_instance_id, retry_at_ms, priority_from, priority_to
+    partition_key, execution_id, at_ms, namespace, lane_id, flow_id, kind, attempt_index, outcome,
+    reason, failure_category, worker_id, worker_instance_id, retry_at_ms, priority_from,
+    priority_to
 )
 select
-    i.partition_key, i.execution_id, i.at_ms, i.namespace, i.lane_id, i.kind, i.attempt_index,
-    i.outcome, i.reason, i.failure_category, i.worker_id, i.worker_instance_id, i.retry_at_ms,
-    i.priority_from, i.priority_to
+    i.partition_key, i.execution_id, i.at_ms, i.namespace, i.lane_id, i.flow_id, i.kind,
+    i.attempt_index, i.outcome, i.reason, i.failure_category, i.worker_id, i.worker_instance_id,
+    i.retry_at_ms, i.priority_from, i.priority_to
 from unnest($5::ff_event_row[]) i where (select held from held) = 1

@@ -7,6 +7,7 @@ where x.lane_id = $1::text
     and ($5::text is null or x.outcome = $5)
     and ($6::boolean is null
         or $6 = (x.held_at_ms is null and coalesce(x.wait_until_ms > $7::bigint, false)))
+    and ($15::boolean is null or x.gated = $15)
     and ($8::text is null or exists (
         select 1 from ff_tag g
         where g.key = $8 and g.value = $9::text

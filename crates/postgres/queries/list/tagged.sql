@@ -10,6 +10,7 @@ where g.key = $8::text and g.value = $9::text and $1::text is null
     and ($5::text is null or x.outcome = $5)
     and ($6::boolean is null
         or $6 = (x.held_at_ms is null and coalesce(x.wait_until_ms > $7::bigint, false)))
+    and ($15::boolean is null or x.gated = $15)
     and x.created_at_ms >= $10::bigint
     and (x.created_at_ms, x.partition_key, x.execution_id)
         < ($11::bigint, $12::smallint, $13::uuid)

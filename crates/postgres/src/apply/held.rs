@@ -56,7 +56,24 @@ impl Held {
                     }
                     // Nothing is recorded twice but by who has lost its answer.
                     Key::Step(id, number) => drop(have.steps.insert((id, number), None)),
-                    Key::Idempotency(..) | Key::Consumer(_) | Key::Unseen(_) => return None,
+                    Key::Idempotency(..)
+                    | Key::Consumer(_)
+                    | Key::Unseen(_)
+                    | Key::Flow(_)
+                    | Key::Group(..)
+                    | Key::FreeGroup(..)
+                    | Key::Groups(_)
+                    | Key::Edge(..)
+                    | Key::Pair(..)
+                    | Key::Outgoing(..)
+                    | Key::Incoming(..)
+                    | Key::Reach(..)
+                    | Key::Members(_)
+                    | Key::Dispatch(_)
+                    | Key::Cancel(..)
+                    | Key::Backlog(_)
+                    | Key::Owed(_)
+                    | Key::First(_) => return None,
                 }
             }
         }

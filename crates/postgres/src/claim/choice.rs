@@ -21,7 +21,7 @@ pub struct Choice {
     /// For each ask, in order, its leases.
     pub leased: Vec<Vec<Leased>>,
     /// Inputs that came with their executions.
-    pub inputs: BTreeMap<ExecutionId, Blob>,
+    pub inputs: BTreeMap<BlobRef, Blob>,
     /// Inputs that are yet to be read.
     pub absent: Vec<BlobRef>,
     /// When it was decided.
@@ -121,7 +121,7 @@ fn choose(
                 if taken.contains(&place.id) {
                     continue;
                 }
-                let size = place.size.unwrap_or(0);
+                let size = look.passed.size(place.id).or(place.size).unwrap_or(0);
                 let full = bytes + size > CLAIM_BYTES_MAX && !ids.is_empty();
                 if ids.len() == max || full {
                     break;
@@ -141,23 +141,24 @@ fn inputs(
     asks: &[ClaimAsk],
     look: &Look<'_>,
     chosen: &[Vec<ExecutionId>],
-) -> (BTreeMap<ExecutionId, Blob>, Vec<BlobRef>) {
-    let (mut inputs, mut absent) = (BTreeMap::new(), Vec::new());
+) -> (BTreeMap<BlobRef, Blob>, Vec<BlobRef>) {
+    let (mut inputs, mut absent) = (BTreeMap::new(), BTreeSet::new());
     for (ask, ids) in asks.iter().zip(chosen) {
         let places: BTreeMap<_, &Place> =
             look.places(ask).iter().map(|place| (place.id, place)).collect();
         for id in ids {
-            let at = BlobRef::Input(*id);
-            match places.get(id).map(|place| (place.size, &place.bytes, &place.encoding)) {
+            let at = look.passed.input(*id);
+            let own = places.get(id).filter(|_| at == BlobRef::Input(*id));
+            match own.map(|place| (place.size, &place.bytes, &place.encoding)) {
                 Some((Some(_), Some(bytes), encoding)) => {
                     let blob = Blob { at, encoding: encoding.clone(), bytes: bytes.clone() };
-                    inputs.insert(*id, blob);
+                    inputs.insert(at, blob);
                 }
                 // It has no input.
                 Some((None, ..)) => {}
-                Some((Some(_), None, _)) | None => absent.push(at),
+                Some((Some(_), None, _)) | None => drop(absent.insert(at)),
             }
         }
     }
-    (inputs, absent)
+    (inputs, absent.into_iter().collect())
 }

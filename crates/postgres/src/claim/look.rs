@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use super::choice::Choice;
 use super::heads::{Floor, Head};
+use super::passed::Passed;
 use crate::apply::State;
 use crate::codec::{Params, Reader, Tid, read_encoding, read_row};
 use crate::connection::{Session, Step, Trouble};
@@ -118,6 +119,8 @@ pub struct Look<'a> {
     pub held: BTreeMap<Uuid, Vec<ExecutionId>>,
     /// The executions of those.
     pub known: BTreeMap<ExecutionId, Execution>,
+    /// Inputs that others have made.
+    pub passed: Passed,
     heads: Vec<Vec<Place>>,
 }
 
@@ -145,6 +148,7 @@ impl<'a> Look<'a> {
             promoted: Promoted::default(),
             held: BTreeMap::new(),
             known: BTreeMap::new(),
+            passed: Passed::default(),
             heads: Vec::new(),
         }
     }
@@ -202,7 +206,25 @@ impl<'a> Look<'a> {
         for (queue, floor) in &self.promoted.moved {
             before |= self.begin.get_mut(queue).is_some_and(|head| head.file(*floor));
         }
-        if before { self.look(state, session).await } else { Ok(()) }
+        if before { self.look(state, session).await } else { self.find_passed(session).await }
+    }
+
+    /// Finds the results that take the place of inputs. What cannot be told its input is passed over.
+    async fn find_passed(&mut self, session: &mut Session<'_>) -> Result<(), Trouble> {
+        let places = self.heads.iter().flatten().filter_map(|place| place.execution.as_ref().ok());
+        let all = places.chain(self.known.values());
+        let waiting: Vec<_> = all.filter(|x| x.input_from.is_some()).cloned().collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let damaged = self.passed.find(session, &waiting).await?;
+        self.known.retain(|id, _| !damaged.contains_key(id));
+        for place in self.heads.iter_mut().flatten() {
+            if let Some(error) = damaged.get(&place.id) {
+                place.execution = Err(error.clone());
+            }
+        }
+        Ok(())
     }
 
     async fn load_held(&mut self, session: &mut Session<'_>, rows: &[Row]) -> Result<(), Trouble> {
@@ -270,7 +292,7 @@ impl<'a> Look<'a> {
     async fn look(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
         let answers = session.fly(&self.head_steps()).await?;
         self.read_heads(state, answers)?;
-        Ok(())
+        self.find_passed(session).await
     }
 
     fn head_steps(&self) -> Vec<Step<'a>> {

@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 11] = [
     "ff_execution_row",
     "ff_new_execution_row",
     "ff_lease_row",
@@ -23,6 +23,9 @@ pub const NAMES: [&str; 8] = [
     "ff_ready_row",
     "ff_timer_row",
     "ff_event_row",
+    "ff_flow_row",
+    "ff_edge_row",
+    "ff_group_row",
 ];
 
 /// An array of records.
@@ -107,6 +110,12 @@ impl Record<'_> {
     pub fn id(&mut self, id: ExecutionId) {
         self.field(&Type::INT2, Some(&partition(id).to_be_bytes()));
         self.uuid(Some(id.uuid()));
+    }
+
+    /// A number of 16 bits; rows hold them in 64.
+    pub fn short(&mut self, value: i64) {
+        let value = i16::try_from(value).unwrap_or(i16::MAX);
+        self.field(&Type::INT2, Some(&value.to_be_bytes()));
     }
 
     /// A number of 64 bits.

@@ -42,6 +42,7 @@ pub struct Address {
     pub tls: MakeRustlsConnect,
     begin: String,
     begin_scan: String,
+    begin_snapshot: String,
 }
 
 impl Address {
@@ -77,12 +78,24 @@ impl Address {
             return Err(malformed("a schema name has 1 to 63 bytes"));
         }
         let tls = tls::connector(own.verify, own.roots.as_deref())?;
-        let (begin, begin_scan) = if own.pooled {
-            (set_local(&schema, Purpose::Claim), set_local(&schema, Purpose::Scan))
-        } else {
-            ("begin".to_owned(), "begin".to_owned())
+        let begin = |purpose| {
+            let settings = if own.pooled { set_local(&schema, purpose) } else { String::new() };
+            let how = match purpose {
+                Purpose::Snapshot => " isolation level repeatable read read only",
+                Purpose::Read | Purpose::Scan | Purpose::Write(_) | Purpose::Claim => "",
+            };
+            format!("begin{how}{settings}")
         };
-        Ok(Self { config, schema, pooled: own.pooled, few: own.few, tls, begin, begin_scan })
+        Ok(Self {
+            begin: begin(Purpose::Claim),
+            begin_scan: begin(Purpose::Scan),
+            begin_snapshot: begin(Purpose::Snapshot),
+            config,
+            schema,
+            pooled: own.pooled,
+            few: own.few,
+            tls,
+        })
     }
 
     /// How to connect for some purpose.
@@ -115,6 +128,7 @@ impl Address {
     pub fn begin(&self, purpose: Purpose) -> &str {
         match purpose {
             Purpose::Scan => &self.begin_scan,
+            Purpose::Snapshot => &self.begin_snapshot,
             Purpose::Read | Purpose::Write(_) | Purpose::Claim => &self.begin,
         }
     }
@@ -218,14 +232,14 @@ fn escaped(value: &str) -> String {
 fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
     let writing: &[_] = match purpose {
         Purpose::Scan => &[],
-        Purpose::Read | Purpose::Write(_) | Purpose::Claim => BY_KEY,
+        Purpose::Read | Purpose::Snapshot | Purpose::Write(_) | Purpose::Claim => BY_KEY,
     };
     let fixed = EVERY.iter().chain(writing).map(|(name, value)| (*name, (*value).to_owned()));
     std::iter::once(("search_path", quoted(schema))).chain(fixed).collect()
 }
 
 fn set_local(schema: &str, purpose: Purpose) -> String {
-    let mut sql = "begin".to_owned();
+    let mut sql = String::new();
     for (name, value) in settings(schema, purpose) {
         let quote = if name == "search_path" { "" } else { "'" };
         sql.extend(["; set local ", name, " = ", quote, &value, quote]);

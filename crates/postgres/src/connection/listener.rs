@@ -1,5 +1,8 @@
 //! Wake-ups between processes: coalesced, sent only while somebody idles, and never relied upon.
 //!
+//! What flows have to do is told to nobody else: whoever commits it does it, and others find what it
+//! leaves behind when they next look.
+//!
 //! One connection listens. A process that idles holds a shared advisory lock on it; whoever has
 //! committed something checks that lock with the one statement that also notifies, at most once
 //! in [`PAUSE`]. A process that begins to idle looks again after it took the lock, so nothing
@@ -28,12 +31,44 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Between two tries to connect.
 const RECONNECT: Duration = Duration::from_millis(500);
 
+/// The letters that tell others.
+const NOTES: [(Interest, char); 2] = [(Interest::Work, 'w'), (Interest::Events, 'e')];
+/// Everything that somebody may wait for.
+const INTERESTS: [Interest; 4] =
+    [Interest::Work, Interest::Events, Interest::Flows, Interest::Cancels];
+
+/// What a commit brought, by who waits for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct News {
+    /// Something became claimable, or a delay was filed.
+    pub work: bool,
+    /// Something happened.
+    pub events: bool,
+    /// A member of a flow ended.
+    pub flows: bool,
+    /// A flow is to cancel members.
+    pub cancels: bool,
+}
+
+impl News {
+    fn of(self, interest: Interest) -> bool {
+        match interest {
+            Interest::Work => self.work,
+            Interest::Events => self.events,
+            Interest::Flows => self.flows,
+            Interest::Cancels => self.cancels,
+        }
+    }
+}
+
 /// Counts what was committed, here and elsewhere, for those who wait.
 pub struct Signals {
     work: watch::Sender<u64>,
     events: watch::Sender<u64>,
-    /// Whether others have yet to be told of work, and of events.
-    untold: [AtomicBool; 2],
+    flows: watch::Sender<u64>,
+    cancels: watch::Sender<u64>,
+    /// Whether others have yet to be told.
+    untold: [AtomicBool; NOTES.len()],
     /// Something is to be told, or somebody began to wait.
     stir: Notify,
     waiters: AtomicUsize,
@@ -47,7 +82,9 @@ impl Signals {
         Arc::new(Self {
             work: watch::Sender::new(0),
             events: watch::Sender::new(0),
-            untold: [AtomicBool::new(false), AtomicBool::new(false)],
+            flows: watch::Sender::new(0),
+            cancels: watch::Sender::new(0),
+            untold: [const { AtomicBool::new(false) }; NOTES.len()],
             stir: Notify::new(),
             waiters: AtomicUsize::new(0),
             listening: AtomicBool::new(false),
@@ -59,21 +96,33 @@ impl Signals {
         match interest {
             Interest::Work => &self.work,
             Interest::Events => &self.events,
+            Interest::Flows => &self.flows,
+            Interest::Cancels => &self.cancels,
         }
     }
 
     /// Something was committed here: wakes who waits here, and soon who waits elsewhere.
-    pub fn committed(&self, work: bool, events: bool) {
-        for (happened, interest) in [(work, Interest::Work), (events, Interest::Events)] {
-            if happened {
-                self.bump(interest);
-                self.untold[usize::from(interest == Interest::Events)]
-                    .store(true, Ordering::SeqCst);
+    pub fn committed(&self, news: News) {
+        for interest in INTERESTS.into_iter().filter(|interest| news.of(*interest)) {
+            self.bump(interest);
+        }
+        let mut any = false;
+        for ((interest, _), untold) in NOTES.iter().zip(&self.untold) {
+            if news.of(*interest) {
+                untold.store(true, Ordering::SeqCst);
+                any = true;
             }
         }
-        if work || events {
+        if any {
             self.stir.notify_one();
         }
+    }
+
+    /// What others have yet to be told; they are about to be.
+    fn note(&self) -> String {
+        let untold = NOTES.iter().zip(&self.untold);
+        let told = untold.filter(|(_, untold)| untold.swap(false, Ordering::SeqCst));
+        told.map(|((_, letter), _)| *letter).collect()
     }
 
     fn bump(&self, interest: Interest) {
@@ -83,6 +132,11 @@ impl Signals {
     /// Waits until the count of `interest` is not `seen`; no longer than `poll` while other
     /// processes cannot reach us.
     pub async fn wait(&self, interest: Interest, seen: u64, poll: Duration) {
+        if !NOTES.iter().any(|(told, _)| *told == interest) {
+            // Nobody else would tell us. The sender lives as long as we do, so waiting cannot fail.
+            let _ = self.of(interest).subscribe().wait_for(|now| *now != seen).await;
+            return;
+        }
         self.waiters.fetch_add(1, Ordering::SeqCst);
         self.stir.notify_one();
         let _waiting = Waiting(self);
@@ -139,8 +193,9 @@ pub fn start(address: Address, signals: Arc<Signals>, tasks: &mut JoinSet<()>) {
 
 /// Something may have happened that we did not hear of.
 fn wake_all(signals: &Signals) {
-    signals.bump(Interest::Work);
-    signals.bump(Interest::Events);
+    for (interest, _) in NOTES {
+        signals.bump(interest);
+    }
 }
 
 /// Listens and tells on one connection, until it breaks.
@@ -151,11 +206,10 @@ async fn session(address: &Address, signals: &Signals, meeting: &Meeting) -> Res
     let hear = async {
         while let Some(message) = messages.next().await {
             if let AsyncMessage::Notification(note) = message? {
-                if note.payload().contains('w') {
-                    signals.bump(Interest::Work);
-                }
-                if note.payload().contains('e') {
-                    signals.bump(Interest::Events);
+                for (interest, letter) in NOTES {
+                    if note.payload().contains(letter) {
+                        signals.bump(interest);
+                    }
                 }
             }
         }
@@ -186,14 +240,8 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             // Whatever came before the lock was told to nobody: look again.
             wake_all(signals);
         }
-        let take = |at: usize| signals.untold[at].swap(false, Ordering::SeqCst);
-        let note = match (take(0), take(1)) {
-            (true, true) => Some("we"),
-            (true, false) => Some("w"),
-            (false, true) => Some("e"),
-            (false, false) => None,
-        };
-        if let Some(note) = note {
+        let note = signals.note();
+        if !note.is_empty() {
             let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
             tokio::time::sleep(if heard.is_empty() { PAUSE_UNHEARD } else { PAUSE }).await;
             continue;

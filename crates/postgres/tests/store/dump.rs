@@ -1,5 +1,7 @@
 //! Reads every table with plain SQL, to compare with the model and to audit.
 
+mod flows;
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -70,6 +72,7 @@ async fn read(db: &Client) -> Tables {
     let newest =
         "select case when is_called then last_value else 0 end as seq from ff_event_seq_seq";
     tables.last_seq = rows(db, newest, seq).await.pop().unwrap_or(0);
+    flows::read(db, &mut tables).await;
     tables
 }
 
@@ -148,6 +151,9 @@ fn read_execution(r: &Row) -> ff_core::Execution {
         progress_percent: maybe_int(r, "progress_percent"),
         progress_message: get(r, "progress_message"),
         progress_at_ms: get(r, "progress_at_ms"),
+        flow_id: get::<Option<Uuid>>(r, "flow_id").map(Uuid::into_bytes),
+        node: get(r, "node"),
+        input_from: get::<Option<Uuid>>(r, "input_from").map(Uuid::into_bytes),
         started_at_ms: get(r, "started_at_ms"),
         updated_at_ms: get(r, "updated_at_ms"),
         phase: get(r, "phase"),
@@ -157,6 +163,7 @@ fn read_execution(r: &Row) -> ff_core::Execution {
         wait_reason: get(r, "wait_reason"),
         held_reason: get(r, "held_reason"),
         held_at_ms: get(r, "held_at_ms"),
+        gated: get(r, "gated"),
         lease_end: get(r, "lease_end"),
         attempt_index: maybe_int(r, "attempt_index"),
         attempt_kind: get(r, "attempt_kind"),
@@ -276,6 +283,7 @@ fn read_event(r: &Row) -> (u64, ff_core::event::Event) {
         at_ms: get(r, "at_ms"),
         namespace: get(r, "namespace"),
         lane_id: get(r, "lane_id"),
+        flow_id: get::<Option<Uuid>>(r, "flow_id").map(Uuid::into_bytes),
         kind: get(r, "kind"),
         attempt_index: maybe_int(r, "attempt_index"),
         outcome: get(r, "outcome"),
@@ -286,6 +294,7 @@ fn read_event(r: &Row) -> (u64, ff_core::event::Event) {
         retry_at_ms: get(r, "retry_at_ms"),
         priority_from: maybe_int(r, "priority_from"),
         priority_to: maybe_int(r, "priority_to"),
+        members: maybe_int(r, "members"),
     };
     (seq(r), row.read().unwrap())
 }

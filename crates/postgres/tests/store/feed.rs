@@ -307,7 +307,7 @@ async fn a_reader_beside_many_writers_reads_every_event_once_and_each_execution_
         }
         read += page.len();
         for event in &page {
-            histories.entry(event.event.execution).or_default().push(told(event));
+            histories.entry(event.event.subject()).or_default().push(told(event));
         }
     }
     for writer in writers {

@@ -24,7 +24,7 @@ fn sqlite(clock: Arc<Dial>) -> Store {
         ..ff_backend_sqlite::Options::new(path.clone())
     };
     let backend = Arc::new(Sqlite::open(options).unwrap());
-    let dump = Box::new(move || crate::file_dump::dump(&path));
+    let dump = Box::new(move || crate::file::dump::dump(&path));
     Store { backend, dump, keep: Box::new(directory) }
 }
 

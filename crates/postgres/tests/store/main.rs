@@ -6,8 +6,10 @@ mod dump;
 #[path = "../../../sqlite/tests/store/faults.rs"]
 mod faults;
 mod feed;
-#[path = "../../../sqlite/tests/store/dump.rs"]
-mod file_dump;
+#[path = "../../../sqlite/tests/store"]
+mod file {
+    pub mod dump;
+}
 mod histories;
 mod line;
 mod places;

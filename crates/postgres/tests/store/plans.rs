@@ -1,8 +1,8 @@
 //! Plans: every statement is understood by a server, and those that run often find their rows by
 //! an index, whether the tables are empty, small or large.
 //!
-//! Plans are looked at under the settings of our sessions: generic ones, and for sessions that
-//! write only nested loops over indexes, which keep the order in which the keys were sent.
+//! Plans are looked at under the settings of our sessions: generic ones, and only nested loops over
+//! indexes, which keep the order in which the keys were sent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,14 +23,52 @@ enum By {
 
 /// What runs for every execution, every page or every second.
 const HOT: &[(&str, By)] = &[
+    ("backlog/clear", By::Writers),
+    ("backlog/due", By::Readers),
+    ("backlog/load", By::Both),
+    ("backlog/members", By::Both),
+    ("backlog/pay", By::Writers),
+    ("backlog/remove", By::Writers),
+    ("cancel/clear", By::Writers),
+    ("cancel/due", By::Readers),
+    ("cancel/load", By::Both),
+    ("cancel/reconcile", By::Readers),
+    ("cancel/remove", By::Writers),
+    ("dispatch/due", By::Readers),
+    ("dispatch/load", By::Both),
+    ("dispatch/remove", By::Writers),
+    ("duty/agenda", By::Readers),
+    ("edge/incoming", By::Both),
+    ("edge/load", By::Both),
+    ("edge/outgoing", By::Both),
+    ("edge/pair", By::Both),
+    ("edge/put", By::Writers),
+    ("edge/reach", By::Both),
+    ("edge/remove", By::Writers),
+    ("event/flow", By::Readers),
     ("event/history", By::Readers),
     ("event/read", By::Readers),
     ("event/tail", By::Readers),
     ("event/unseen", By::Both),
+    ("execution/enlist", By::Writers),
     ("execution/load", By::Both),
     ("execution/lock", By::Writers),
     ("execution/put", By::Writers),
     ("execution/remove", By::Writers),
+    ("flow/due", By::Readers),
+    ("flow/first", By::Both),
+    ("flow/load", By::Both),
+    ("flow/lock", By::Writers),
+    ("flow/members", By::Both),
+    ("flow/put", By::Writers),
+    ("flow/remove", By::Writers),
+    ("group/due", By::Readers),
+    ("group/free", By::Writers),
+    ("group/load", By::Both),
+    ("group/lock", By::Writers),
+    ("group/of_flow", By::Both),
+    ("group/put", By::Writers),
+    ("group/remove", By::Writers),
     ("hot/claim", By::Writers),
     ("hot/create", By::Writers),
     ("hot/finish", By::Writers),
@@ -49,13 +87,22 @@ const HOT: &[(&str, By)] = &[
     ("lease/remove", By::Writers),
     ("lease/renew", By::Writers),
     ("list/attempts", By::Readers),
-    ("list/executions", By::Readers),
-    ("list/lane", By::Readers),
+    ("list/buckets", By::Readers),
     ("list/depths", By::Readers),
+    ("list/edges", By::Readers),
+    ("list/executions", By::Readers),
+    ("list/flow_partition", By::Readers),
+    ("list/flows", By::Readers),
+    ("list/groups", By::Readers),
+    ("list/incoming", By::Readers),
+    ("list/lane", By::Readers),
+    ("list/members", By::Readers),
+    ("list/outgoing", By::Readers),
     ("list/partition", By::Readers),
     ("list/steps", By::Readers),
     ("list/tagged", By::Readers),
     ("payload/load", By::Both),
+    ("payload/sizes", By::Writers),
     ("ready/head", By::Writers),
     ("ready/promote", By::Writers),
     ("ready/remove", By::Writers),
@@ -69,10 +116,24 @@ const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-const BY_KEYS: [&str; 14] = [
+const BY_KEYS: [&str; 28] = [
+    "backlog/clear",
+    "backlog/pay",
+    "backlog/remove",
+    "cancel/clear",
+    "cancel/remove",
+    "dispatch/remove",
+    "edge/remove",
+    "execution/enlist",
     "execution/lock",
     "execution/put",
     "execution/remove",
+    "flow/lock",
+    "flow/put",
+    "flow/remove",
+    "group/free",
+    "group/lock",
+    "group/remove",
     "hot/claim",
     "hot/finish",
     "hot/step",
@@ -90,20 +151,43 @@ const BY_KEYS: [&str; 14] = [
 const FEW: [&str; 2] = ["ff_queue", "ff_consumer"];
 
 /// What an index begins with: looking into it without that is looking at all of it.
-const FIRST: [(&str, &str); 6] = [
+const FIRST: [(&str, &str); 17] = [
+    ("ff_cancel_backlog_member_pkey", "flow_id"),
+    ("ff_cancel_backlog_pkey", "flow_id"),
+    ("ff_dispatch_pkey", "execution_id"),
+    ("ff_edge_group_pkey", "flow_id"),
+    ("ff_edge_partition_key_flow_id_downstream_id_upstream_id_key", "flow_id"),
+    ("ff_edge_pkey", "flow_id"),
+    ("ff_edge_upstream", "flow_id"),
+    ("ff_event_flow", "flow_id"),
+    ("ff_exec_core_flow", "flow_id"),
     ("ff_exec_core_pkey", "partition_key"),
+    ("ff_flow_core_pkey", "partition_key"),
     ("ff_lease_pkey", "claim_id"),
     ("ff_payload_pkey", "partition_key"),
+    ("ff_pending_cancel_groups_pkey", "flow_id"),
     ("ff_ready_pkey", "queue"),
     ("ff_step_pkey", "partition_key"),
     ("ff_timer_pkey", "kind"),
+];
+
+/// What finds each of its rows by a column in the middle of an index: without that it would look at
+/// everything in a flow, which may be large.
+const BY_COLUMN: [(&str, &str, &str); 7] = [
+    ("edge/incoming", "ff_edge", "downstream_id"),
+    ("edge/outgoing", "ff_edge", "upstream_id"),
+    ("edge/pair", "ff_edge", "downstream_id"),
+    ("edge/reach", "ff_edge", "upstream_id"),
+    ("group/due", "ff_edge", "downstream_id"),
+    ("group/load", "ff_edge_group", "downstream_id"),
+    ("group/lock", "ff_edge_group", "downstream_id"),
 ];
 
 /// Rows of a large table.
 const MANY: i32 = 1_000_000;
 
 const EVERY: &str = "set plan_cache_mode = force_generic_plan; set jit = off; ";
-const WRITING: &str = "set enable_hashjoin = off; set enable_mergejoin = off; \
+const BY_KEY: &str = "set enable_hashjoin = off; set enable_mergejoin = off; \
     set enable_seqscan = off; ";
 
 async fn session(schema: &Schema, settings: &str) -> Client {
@@ -137,7 +221,7 @@ async fn every_statement_prepares_and_every_file_is_listed() {
 #[tokio::test]
 async fn what_runs_often_finds_its_rows_by_an_index_however_many_there_are() {
     let schema = migrated().await;
-    let (reader, writer) = (session(&schema, "").await, session(&schema, WRITING).await);
+    let (reader, writer) = (session(&schema, BY_KEY).await, session(&schema, BY_KEY).await);
     let names: Vec<&str> = HOT.iter().map(|(path, _)| *path).collect();
     prepare(&reader, &names).await;
     prepare(&writer, &names).await;
@@ -185,7 +269,8 @@ async fn explain(client: &Client, path: &str) -> Value {
     let count = "select cardinality(parameter_types) from pg_prepared_statements where name = $1";
     let count: i32 = client.query_one(count, &[&path]).await.unwrap().get(0);
     let nulls = vec!["null"; usize::try_from(count).unwrap()].join(", ");
-    let sql = format!("explain (format json) execute \"{path}\" ({nulls})");
+    let values = if nulls.is_empty() { nulls } else { format!("({nulls})") };
+    let sql = format!("explain (format json) execute \"{path}\" {values}");
     let said = client.simple_query(&sql).await.unwrap();
     let text = said.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),
@@ -206,6 +291,12 @@ fn check(path: &str, plan: &Value) -> Vec<String> {
             .all(|(of, column)| *of != index || word(node, "Index Cond").contains(column));
         if (word(node, "Node Type") == "Seq Scan" || !bounded) && !FEW.contains(&table) {
             wrong.push(format!("it looks at all of {table} {index}"));
+        }
+    }
+    for (_, of, column) in BY_COLUMN.iter().filter(|(of, ..)| *of == path) {
+        let all = nodes(plan).into_iter().filter(|node| word(node, "Relation Name") == *of);
+        if !all.into_iter().all(|node| word(node, "Index Cond").contains(column)) {
+            wrong.push(format!("it does not find rows of {of} by {column}"));
         }
     }
     if path == "ready/head" {
@@ -288,13 +379,22 @@ async fn fill(client: &Client, from: i32, (many, rest): (i32, i32)) {
     for (table, columns, values) in FILL {
         let upto = match *table {
             "ff_queue" | "ff_consumer" => many.min(20),
-            "ff_attempt" | "ff_idempotency" | "ff_tag" => rest,
+            "ff_attempt"
+            | "ff_idempotency"
+            | "ff_tag"
+            | "ff_flow_core"
+            | "ff_edge"
+            | "ff_edge_group"
+            | "ff_dispatch"
+            | "ff_cancel_backlog"
+            | "ff_cancel_backlog_member"
+            | "ff_pending_cancel_groups" => rest,
             _ => many,
         };
         let sql = format!(
             "insert into {table} ({columns}) select {values} \
             from (select n, (n / 4000)::smallint as p, lpad(to_hex(n), 32, '0')::uuid as id, \
-                1700000000000 + n as ms \
+                lpad(to_hex(n / 100), 32, 'f')::uuid as flow, 1700000000000 + n as ms \
             from generate_series({} + 1, {upto}) as n) as i",
             from.min(upto)
         );
@@ -306,15 +406,16 @@ async fn fill(client: &Client, from: i32, (many, rest): (i32, i32)) {
     }
 }
 
-/// The columns of a row, and what they hold in row `n` of execution `id` in partition `p`.
+/// The columns of a row, and what they hold in row `n` of execution `id` in partition `p`, which
+/// may belong to `flow`, as a hundred others do.
 const FILL: &[(&str, &str, &str)] = &[
     (
         "ff_exec_core",
         "execution_id, created_at_ms, partition_key, fingerprint, namespace, lane_id, kind, \
         creator, priority, retries, reclaims, replays, attempts, version, epoch, updated_at_ms, \
-        phase, next_attempt",
+        phase, next_attempt, gated, flow_id",
         "id, ms, p, '', 'ns', 'lane ' || n % 20, 'job', '', 0, 0, 0, 0, 0, 1, 0, ms, 'runnable', \
-        'first'",
+        'first', false, case when n % 2 = 0 then flow end",
     ),
     (
         "ff_lease",
@@ -362,4 +463,33 @@ const FILL: &[(&str, &str, &str)] = &[
         "name, base, base_seq, upto, upto_seq, after_seq, updated_at_ms",
         "'c' || n, '1:1:', 0, '1:1:', 0, 0, ms",
     ),
+    (
+        "ff_flow_core",
+        "flow_id, created_at_ms, partition_key, fingerprint, namespace, kind, creator, sealed, \
+        node_count, edge_count, ended_well, ended_badly, graph_revision, version, updated_at_ms, \
+        retain_until_ms, terminal_at_ms, trim_at_ms, state",
+        "id, ms, p, '', 'ns', 'dag', '', true, 1, 0, 1, 0, 1, 1, ms, ms, ms, \
+        case when n % 2 = 0 then ms end, 'completed'",
+    ),
+    (
+        "ff_edge",
+        "edge_id, flow_id, upstream_id, downstream_id, created_at_ms, partition_key, round, kind, \
+        state",
+        "id, flow, id, id, ms, p, 0, 'success_only', 'staged'",
+    ),
+    (
+        "ff_edge_group",
+        "flow_id, downstream_id, partition_key, policy, round, staged, total, satisfied, failed, \
+        skipped, k_target, state, fired_at_ms, cancel_siblings_pending",
+        "flow, id, p, '{}', 0, 1, 1, 0, 0, 0, 1, case n % 2 when 0 then 'pending' else \
+        'satisfied' end, case n % 2 when 1 then ms end, false",
+    ),
+    ("ff_dispatch", "at_ms, execution_id, flow_id, partition_key", "ms, id, flow, p"),
+    (
+        "ff_pending_cancel_groups",
+        "enqueued_at_ms, flow_id, downstream_id, partition_key",
+        "ms, flow, id, p",
+    ),
+    ("ff_cancel_backlog", "requested_at_ms, flow_id, partition_key", "ms, id, p"),
+    ("ff_cancel_backlog_member", "flow_id, execution_id, partition_key", "flow, id, p"),
 ];

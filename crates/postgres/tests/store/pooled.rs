@@ -82,7 +82,7 @@ async fn a_waiter_finds_what_another_store_commits_by_looking() {
             let seen = backend.generation(Interest::Events);
             let page = backend.events(&at, &Filter::default(), 1).await.unwrap();
             if let Some(event) = page.events.first() {
-                return event.event.execution;
+                return event.event.subject();
             }
             at = page.next;
             backend.wait(Interest::Events, seen).await;

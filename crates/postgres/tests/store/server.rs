@@ -45,7 +45,7 @@ pub fn execute(sql: String) {
 /// Schemas that were used and can be emptied.
 static USED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 19] = [
     "ff_exec_core",
     "ff_lease",
     "ff_payload",
@@ -58,6 +58,13 @@ const TABLES: [&str; 12] = [
     "ff_event",
     "ff_idempotency",
     "ff_consumer",
+    "ff_flow_core",
+    "ff_edge",
+    "ff_edge_group",
+    "ff_dispatch",
+    "ff_pending_cancel_groups",
+    "ff_cancel_backlog",
+    "ff_cancel_backlog_member",
 ];
 
 /// A schema that is used by one test at a time.

@@ -74,7 +74,7 @@ fn waiting_reader(w: &Arc<World>) -> JoinHandle<ExecutionId> {
             let seen = w.store.backend.generation(Interest::Events);
             let page = w.feed(&at, &Filter::default(), 1).await;
             if let Some(event) = page.events.first() {
-                return event.event.execution;
+                return event.event.subject();
             }
             at = page.next;
             w.store.backend.wait(Interest::Events, seen).await;

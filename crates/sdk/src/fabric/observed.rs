@@ -4,16 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::wait_children::{WaitChildren, Waiting};
+use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::{ClaimAsk, ExecutionId, Millis};
+use ff_core::{ClaimAsk, ExecutionId, FlowId, Millis};
+use ff_wire::flow::{
+    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
+    MemberParams,
+};
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
-use super::{Fabric, Report, Work};
+use super::{Fabric, Inputs, Report, Work};
 use crate::Error;
 
 /// What a worker does with a fabric.
@@ -25,6 +35,10 @@ pub enum Call<'c> {
     Renew,
     /// Says something about work that it holds.
     Report(&'c Report),
+    /// Adds children to its flow.
+    Extend(&'c ExtendFlow),
+    /// Waits for children.
+    Wait(&'c WaitChildren),
 }
 
 /// Watches what workers do, and may hold it up.
@@ -73,6 +87,14 @@ impl<O: Observer> Fabric for Observed<O> {
 
     async fn report(&self, report: Report) -> Result<(), Error> {
         self.call(Call::Report(&report), self.inner.report(report.clone())).await
+    }
+
+    async fn extend_flow(&self, extend: ExtendFlow) -> Result<Extended, Error> {
+        self.call(Call::Extend(&extend), self.inner.extend_flow(extend.clone())).await
+    }
+
+    async fn wait_children(&self, wait: WaitChildren) -> Result<Waiting, Error> {
+        self.call(Call::Wait(&wait), self.inner.wait_children(wait)).await
     }
 
     async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
@@ -137,5 +159,44 @@ impl<O: Observer> Fabric for Observed<O> {
 
     async fn counts(&self) -> Result<CountsAnswer, Error> {
         self.inner.counts().await
+    }
+    async fn submit_flow(&self, submit: SubmitFlow) -> Result<FlowCreated, Error> {
+        self.inner.submit_flow(submit).await
+    }
+
+    async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
+        self.inner.inputs(id).await
+    }
+
+    async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {
+        self.inner.wait_flow(id, wait).await
+    }
+
+    async fn flow_summary(&self, id: FlowId) -> Result<FlowSummary, Error> {
+        self.inner.flow_summary(id).await
+    }
+
+    async fn flow_members(&self, id: FlowId, page: MemberParams) -> Result<MemberPage, Error> {
+        self.inner.flow_members(id, page).await
+    }
+
+    async fn flow_edges(&self, id: FlowId, page: EdgeParams) -> Result<EdgePage, Error> {
+        self.inner.flow_edges(id, page).await
+    }
+
+    async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error> {
+        self.inner.search_flows(search).await
+    }
+
+    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+        self.inner.cancel_flow(cancel, wait).await
+    }
+
+    async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {
+        self.inner.seal_flow(id).await
+    }
+
+    async fn set_flow_tags(&self, id: FlowId, edit: TagsRequest) -> Result<(), Error> {
+        self.inner.set_flow_tags(id, edit).await
     }
 }

@@ -1,8 +1,10 @@
 //! Tests of workers, steps and clients in virtual time: the store's clock follows the runtime's.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod children;
 mod clients;
 mod failures;
+mod flows;
 mod steps;
 mod stops;
 

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::contract::{DOCUMENT, list, resolve};
-use crate::site::{Site, id};
+use crate::site::{Site, flow_id, id};
 
 /// Path, method and operation.
 fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
@@ -16,6 +16,16 @@ fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Va
         let methods = methods.as_object().unwrap().iter();
         methods.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
     })
+}
+
+/// A path with ids in it.
+fn filled(path: &str) -> String {
+    let (execution, flow) = (id(1).to_string(), flow_id(1).to_string());
+    let own = if path.starts_with("/v1/flows/") { &flow } else { &execution };
+    path.replace("{id}", own)
+        .replace("{edge_id}", &flow)
+        .replace("{execution_id}", &execution)
+        .replace("{file}", "app.js")
 }
 
 #[test]
@@ -94,7 +104,7 @@ async fn every_route_in_the_document_is_served() {
         if path == "/v1/events/stream" {
             continue;
         }
-        let path = path.replace("{id}", &id(1).to_string()).replace("{file}", "app.js");
+        let path = filled(path);
         let method: Method = method.to_uppercase().parse().unwrap();
         let answer = site.ask(site.request(method.clone(), &path)).await;
         let code = answer.body["code"].as_str();
@@ -129,7 +139,7 @@ async fn no_request_may_say_what_nobody_reads() {
     let site = Site::open().await;
     for (path, method, operation) in operations() {
         let method: Method = method.to_uppercase().parse().unwrap();
-        let path = path.replace("{id}", &id(1).to_string());
+        let path = filled(path);
         if operation["requestBody"].is_object() {
             let request = site.request(method.clone(), &path).json(&json!({"colour": "red"}));
             let refused = site.ask(request).await;

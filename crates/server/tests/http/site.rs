@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ff_conformance::faults::Obstructed;
 use ff_conformance::{Dial, Dice, Model};
-use ff_core::{Config, ExecutionId};
+use ff_core::backend::{Duty, WorkFilter};
+use ff_core::{Config, ExecutionId, FlowId};
 use ff_engine::Engine;
 use ff_server::{Drained, Options, ServeError, serve};
 use reqwest::header::HeaderMap;
@@ -29,6 +30,7 @@ pub struct Site {
     pub http: Client,
     pub clock: Arc<Dial>,
     pub gate: Gate,
+    pub engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<Result<Drained, ServeError>>,
 }
@@ -53,7 +55,8 @@ impl Site {
         let model = Model::new(config, Arc::clone(&clock) as _, Box::new(Dice::new(1)));
         let gate = Gate::default();
         let store = Obstructed::new(Arc::new(model), gate.clone());
-        let mut options = Options::new(Engine::new(Arc::new(store)), "model");
+        let engine = Engine::new(Arc::new(store));
+        let mut options = Options::new(engine.clone(), "model");
         set(&mut options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -64,7 +67,7 @@ impl Site {
         // Built together with the SDK, the client wants one even where nothing is encrypted.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder().timeout(PATIENCE).build().unwrap();
-        Self { address, http, clock, gate, stop: Some(stop), serving }
+        Self { address, http, clock, gate, engine, stop: Some(stop), serving }
     }
 
     /// Tells the server to stop.
@@ -145,6 +148,31 @@ impl Site {
         (id, claimed["fence"].clone())
     }
 
+    /// Claims what waits in lane `default`, which must be this execution, and completes it.
+    pub async fn finish(&self, id: ExecutionId, result: Value) {
+        let claimed = self.claim().await;
+        assert_eq!(claimed["execution_id"], json!(id));
+        let done = json!({"fence": claimed["fence"], "result": result});
+        assert_eq!(self.post(&path(id, "/complete"), done).await.status, 200);
+    }
+
+    /// Has the engine tell flows what ended, until nothing is left to tell.
+    pub async fn dispatch(&self) {
+        let duties =
+            [Duty::CompletionDispatch, Duty::EdgeCancelDispatcher, Duty::EdgeCancelReconciler];
+        loop {
+            let mut processed = 0;
+            for duty in duties {
+                let report = self.engine.scan_tick(duty, &WorkFilter::default()).await.unwrap();
+                assert_eq!(report.errors, 0, "{duty:?}");
+                processed += report.processed;
+            }
+            if processed == 0 {
+                return;
+            }
+        }
+    }
+
     /// Waits until so many requests are being served, besides the one that asks.
     pub async fn in_flight(&self, count: u32) {
         let wanted = format!("\nff_http_requests_in_flight {}\n", count + 1);
@@ -162,6 +190,21 @@ pub fn ask() -> Value {
 /// The path of a route about one execution.
 pub fn path(id: ExecutionId, tail: &str) -> String {
     format!("/v1/executions/{id}{tail}")
+}
+
+/// The path of a route about one flow.
+pub fn flow_path(id: FlowId, tail: &str) -> String {
+    format!("/v1/flows/{id}{tail}")
+}
+
+/// The id of a flow that is the same in every run.
+pub fn flow_id(number: u128) -> FlowId {
+    FlowId(Uuid::from_u128(number))
+}
+
+/// The execution that a node of a flow is.
+pub fn member(flow: FlowId, node: &str) -> ExecutionId {
+    ExecutionId::for_node(flow, &node.parse().unwrap())
 }
 
 /// An id that is the same in every run.

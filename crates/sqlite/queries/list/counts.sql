@@ -1,7 +1,7 @@
 -- How many executions of each lane hold the same columns; ff-core turns those into states.
 select
-    lane_id, phase, outcome, held_at_ms is null and coalesce(wait_until_ms > ?1, 0) as waits,
-    count(*)
+    lane_id, phase, outcome, held_at_ms is null and coalesce(wait_until_ms > ?1, 0) as waits, gated,
+    count(*) as count
 from ff_exec_core
-group by 1, 2, 3, 4
-order by 1, 2, 3, 4
+group by 1, 2, 3, 4, 5
+order by 1, 2, 3, 4, 5

@@ -6,6 +6,7 @@ where x.lane_id = ?1
     and (?4 is null or x.phase = ?4)
     and (?5 is null or x.outcome = ?5)
     and (?6 is null or ?6 = (x.held_at_ms is null and coalesce(x.wait_until_ms > ?7, 0)))
+    and (?15 is null or x.gated = ?15)
     and (?8 is null or exists (
         select 1 from ff_tag g
         where g.key = ?8 and g.value = ?9

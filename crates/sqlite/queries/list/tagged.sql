@@ -9,6 +9,7 @@ where g.key = ?8 and g.value = ?9 and ?1 is null
     and (?4 is null or x.phase = ?4)
     and (?5 is null or x.outcome = ?5)
     and (?6 is null or ?6 = (x.held_at_ms is null and coalesce(x.wait_until_ms > ?7, 0)))
+    and (?15 is null or x.gated = ?15)
     and x.created_at_ms >= ?10
     and (x.created_at_ms, x.partition_key, x.execution_id) < (?11, ?12, ?13)
 order by x.created_at_ms desc, x.partition_key desc, x.execution_id desc

@@ -1,5 +1,7 @@
 //! Reads every table with plain SQL, to compare with the model and to audit.
 
+mod flows;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -47,6 +49,7 @@ pub fn dump(path: &Path) -> Tables {
     for (seq, event) in rows(&db, "select * from ff_event", read_event) {
         tables.events.insert(seq, event);
     }
+    flows::read(&db, &mut tables);
     let newest = "select seq from sqlite_sequence where name = 'ff_event'";
     tables.last_seq = rows(&db, newest, seq).pop().unwrap_or(0);
     tables
@@ -114,6 +117,9 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
         progress_percent: get(r, "progress_percent"),
         progress_message: maybe_text(r, "progress_message"),
         progress_at_ms: get(r, "progress_at_ms"),
+        flow_id: get(r, "flow_id"),
+        node: maybe_text(r, "node"),
+        input_from: get(r, "input_from"),
         started_at_ms: get(r, "started_at_ms"),
         updated_at_ms: get(r, "updated_at_ms"),
         phase: text(r, "phase"),
@@ -123,6 +129,7 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
         wait_reason: maybe_text(r, "wait_reason"),
         held_reason: maybe_text(r, "held_reason"),
         held_at_ms: get(r, "held_at_ms"),
+        gated: get(r, "gated"),
         lease_end: maybe_text(r, "lease_end"),
         attempt_index: get(r, "attempt_index"),
         attempt_kind: maybe_text(r, "attempt_kind"),
@@ -241,6 +248,7 @@ fn read_event(r: &Row<'_>) -> (u64, ff_core::event::Event) {
         at_ms: get(r, "at_ms"),
         namespace: get(r, "namespace"),
         lane_id: get(r, "lane_id"),
+        flow_id: get(r, "flow_id"),
         kind: get(r, "kind"),
         attempt_index: get(r, "attempt_index"),
         outcome: get(r, "outcome"),
@@ -251,6 +259,7 @@ fn read_event(r: &Row<'_>) -> (u64, ff_core::event::Event) {
         retry_at_ms: get(r, "retry_at_ms"),
         priority_from: get(r, "priority_from"),
         priority_to: get(r, "priority_to"),
+        members: get(r, "members"),
     };
     (seq(r), row.read().unwrap())
 }

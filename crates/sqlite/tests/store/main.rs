@@ -4,6 +4,7 @@
 mod dump;
 mod faults;
 mod file;
+mod flows;
 mod histories;
 mod races;
 

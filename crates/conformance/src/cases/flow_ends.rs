@@ -1,0 +1,127 @@
+//! How flows end: sealed, with all their members counted, once.
+
+use std::sync::Arc;
+
+use ff_core::backend::Duty;
+use ff_core::event::EventKind;
+use ff_core::execution::CancelledBy;
+use ff_core::flow::{Ended, FlowState, FlowWord};
+use ff_core::state::PublicState;
+
+use crate::world::{World, any_of, namespace};
+
+/// A sealed flow completes when the end of its last member is dispatched.
+pub async fn a_sealed_flow_completes_with_its_last_member(w: Arc<World>) {
+    let drawn = w.sketch("a>b").submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    w.pass(5);
+    w.succeed(drawn.id("b")).await;
+    assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Open);
+    w.pass(5);
+    w.dispatch().await;
+    let flow = w.flow(drawn.flow).await;
+    assert_eq!(flow.state, FlowState::Completed { at: w.now() });
+    assert_eq!((flow.ended, flow.updated_at), (Ended { well: 2, badly: 0 }, w.now()));
+    let events = w.flow_events(drawn.flow).await;
+    let [ended] = events.as_slice() else { panic!("one event: {events:?}") };
+    assert_eq!(ended.kind, EventKind::FlowEnded { state: FlowWord::Completed });
+    assert_eq!((ended.execution, ended.flow), (None, Some(drawn.flow)));
+    assert_eq!((&ended.namespace, &ended.lane), (&namespace("test"), &None));
+    assert_eq!(ended.at, w.now());
+}
+
+/// One failed member fails its flow, once nothing is left to run.
+pub async fn a_failed_member_fails_the_flow(w: Arc<World>) {
+    let drawn = w.sketch("a>b c").submit().await;
+    w.fail_for_good(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Open, "the other one goes on");
+    w.succeed(drawn.id("c")).await;
+    w.dispatch().await;
+    let flow = w.flow(drawn.flow).await;
+    assert_eq!(flow.state, FlowState::Failed { at: w.now() });
+    assert_eq!(flow.ended, Ended { well: 2, badly: 1 });
+    let events = w.flow_events(drawn.flow).await;
+    let kinds: Vec<_> = events.into_iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::FlowEnded { state: FlowWord::Failed }]);
+}
+
+/// Expired, or cancelled by somebody, is not well.
+pub async fn an_expired_or_cancelled_member_fails_the_flow(w: Arc<World>) {
+    let cancelled = w.sketch("a").submit().await;
+    w.cancel(cancelled.id("a")).await.expect("it waits");
+    let expired = w.sketch("a").node("a", |create| create.deadline_at = Some(w.now()));
+    let expired = expired.submit().await;
+    w.tick(Duty::Deadline).await;
+    w.dispatch().await;
+    for drawn in [cancelled, expired] {
+        assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Failed);
+    }
+}
+
+/// What the engine cancelled because nobody needed it does not fail the flow.
+pub async fn a_straggler_that_nobody_needed_does_not_fail_the_flow(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z").join("z", any_of()).submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    let seen = w.snapshot(drawn.id("b")).await;
+    let cancelled = (PublicState::Cancelled, Some(CancelledBy::Engine));
+    assert_eq!((seen.public_state, seen.cancelled_by), cancelled);
+    w.succeed(drawn.id("z")).await;
+    w.dispatch().await;
+    let flow = w.flow(drawn.flow).await;
+    assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 3, badly: 0 }));
+}
+
+/// As long as more may come, a flow goes on, however idle.
+pub async fn an_open_flow_does_not_end(w: Arc<World>) {
+    let drawn = w.sketch("a").open().submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Open);
+    assert!(w.flow_events(drawn.flow).await.is_empty());
+    w.pass(5);
+    assert_eq!(w.seal(drawn.flow).await, Ok(FlowWord::Completed));
+    let flow = w.flow(drawn.flow).await;
+    assert_eq!(flow.state, FlowState::Completed { at: w.now() });
+    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_ended"]);
+}
+
+/// Sealing a flow whose last end is not dispatched leaves the end to the dispatcher.
+pub async fn sealing_waits_for_the_dispatch(w: Arc<World>) {
+    let drawn = w.sketch("a").open().submit().await;
+    w.fail_for_good(drawn.id("a")).await;
+    assert_eq!(w.seal(drawn.flow).await, Ok(FlowWord::Open));
+    w.dispatch().await;
+    assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Failed);
+    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_ended"]);
+}
+
+/// The last ends, dispatched together, end the flow once.
+pub async fn the_last_ends_of_one_batch_end_the_flow_once(w: Arc<World>) {
+    let drawn = w.sketch("a b c").submit().await;
+    for id in drawn.ids(["a", "b", "c"]) {
+        w.succeed(id).await;
+    }
+    let commands = w.due(Duty::CompletionDispatch, 10).await.commands;
+    let version = w.flow(drawn.flow).await.version;
+    let outcomes = w.batch(commands.iter().chain(&commands).cloned().collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let flow = w.flow(drawn.flow).await;
+    assert_eq!(flow.state.word(), FlowWord::Completed);
+    assert!(flow.version > version);
+    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_ended"]);
+}
+
+/// The history of a flow reads in the order in which it came about.
+pub async fn a_flow_tells_its_story_in_order(w: Arc<World>) {
+    let drawn = w.sketch("a>b").submit().await;
+    let [a, b] = drawn.ids(["a", "b"]);
+    w.fail_for_good(a).await;
+    w.dispatch().await;
+    let own = ff_core::ExecutionId::for_flow(drawn.flow, drawn.flow.0);
+    let expected = [(a, "completion"), (b, "completion"), (own, "flow_ended")];
+    assert_eq!(w.told(drawn.flow).await, expected);
+}

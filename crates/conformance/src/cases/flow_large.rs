@@ -1,0 +1,70 @@
+//! Flows that are larger than one transaction may touch.
+
+use std::sync::Arc;
+
+use ff_core::backend::{Duty, Interest};
+use ff_core::command::Command;
+use ff_core::decide::cancel_owed::CancelOwed;
+use ff_core::error::Code;
+use ff_core::flow::{CancellationPolicy, FlowWord, NodeRef};
+use ff_core::limits::{CANCEL_AT_ONCE_MAX, CYCLE_NODES_MAX, GRAPH_NODES_MAX};
+use ff_core::state::PublicState;
+
+use crate::world::{Drawn, World};
+
+/// A flow of as many members as one call adds, each called by its number from `n1` on.
+async fn full(w: &World, shape: impl Fn(usize) -> String) -> Drawn {
+    let sketch = (2..=GRAPH_NODES_MAX).map(shape).collect::<Vec<_>>().join(" ");
+    w.sketch(&sketch).open().submit().await
+}
+
+/// A flow with more members than fit is cancelled in pieces, and no piece is half done.
+pub async fn a_large_flow_is_cancelled_in_pieces(w: Arc<World>) {
+    let drawn = full(&w, |n| if n == 2 { "n1 n2".to_owned() } else { format!("n{n}") }).await;
+    let flow = drawn.flow;
+    w.more(flow, "x>y z").extend().await.expect("it is open");
+    let total = CANCEL_AT_ONCE_MAX + 3;
+    let seen = w.store.backend.generation(Interest::Cancels);
+    let cancelled = w.cancel_flow(flow, CancellationPolicy::All).await.expect("it is open");
+    assert_eq!((cancelled.members.len(), cancelled.scheduled), (total, true));
+    w.woken(Interest::Cancels, seen).await;
+    assert_eq!(w.flow_state(flow).await, FlowWord::Cancelled);
+    let buckets = w.buckets(flow).await;
+    assert_eq!(buckets.of(PublicState::Cancelled), 0, "nothing is half done");
+    assert_eq!(buckets.total(), u64::try_from(total).expect("a small count"));
+    w.succeed(drawn.id("x")).await;
+    let fence = w.start(drawn.id("z")).await;
+    w.dispatch().await;
+    assert_eq!(w.state(drawn.id("y")).await, PublicState::WaitingChildren, "it is over");
+    let due = w.due(Duty::CancelBacklog, 10).await;
+    assert_eq!((due.commands, due.next), (vec![Command::from(CancelOwed { flow })], None));
+    while !w.tick(Duty::CancelBacklog).await.is_empty() {}
+    let buckets = w.buckets(flow).await;
+    let ended = [PublicState::Cancelled, PublicState::Completed].map(|state| buckets.of(state));
+    assert_eq!(ended, [u64::try_from(total - 1).expect("a small count"), 1]);
+    assert_eq!(w.complete(drawn.id("z"), fence).await.map_err(|r| r.code), {
+        Err(Code::ExecutionNotActive)
+    });
+    let row = w.flow(flow).await;
+    assert_eq!((row.ended.well, row.ended.total()), (1, row.nodes));
+    let tables = (w.store.dump)();
+    assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
+    let requested = w.flow_event_names(flow).await;
+    assert_eq!(requested, ["flow_cancel_requested"]);
+}
+
+/// An edge behind which too much lies is refused rather than searched for ever.
+pub async fn an_edge_before_too_much_is_not_verified(w: Arc<World>) {
+    let drawn = full(&w, |n| format!("n1>n{n}")).await;
+    let flow = drawn.flow;
+    let [root, hub, last] = drawn.ids(["root", "n1", "last"]);
+    let more = w.more(flow, "root next>last");
+    let to = |id| [NodeRef::Execution(hub), NodeRef::Execution(id)];
+    let [from, next] = to(drawn.id("next"));
+    more.between(from, next).extend().await.expect("it is open");
+    assert_eq!(w.state(last).await, PublicState::WaitingChildren);
+    let staging = w.staging(flow, root, hub).await;
+    assert_eq!(w.refused(staging).await.code, Code::CycleUnverifiable);
+    assert!(w.flow(flow).await.nodes > u32::try_from(CYCLE_NODES_MAX).expect("a small count"));
+    w.stage(flow, drawn.id("n7"), root).await.expect("nothing lies behind it");
+}

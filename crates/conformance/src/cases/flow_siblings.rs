@@ -1,0 +1,315 @@
+//! Siblings: a group is decided, and nobody needs those of its upstreams that still run.
+
+use std::sync::Arc;
+
+use ff_core::backend::{Duty, Interest, WorkFilter};
+use ff_core::command::{Command, Reply};
+use ff_core::decide::dispatch::DispatchCompletion;
+use ff_core::decide::sibling_cancel::{CancelSiblings, SiblingsCancelled};
+use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
+use ff_core::error::Code;
+use ff_core::event::EventKind;
+use ff_core::execution::CancelledBy;
+use ff_core::flow::{GroupWord, SiblingsReason};
+use ff_core::state::{PublicState, TerminalOutcome};
+use ff_core::{ExecutionId, FlowId};
+
+use super::calls::tags;
+use crate::world::{Drawn, World, any_let_run, any_of, code, namespace, quorum, quorum_let_run};
+
+fn dispatched(cancelled: u32, already_terminal: u32) -> Reply {
+    let not_found = 0;
+    let done = SiblingsCancelled::Dispatched { cancelled, already_terminal, not_found };
+    Reply::CancelSiblings(done)
+}
+
+async fn is_cancelled_for(w: &World, id: ExecutionId, reason: &str) {
+    let seen = w.snapshot(id).await;
+    assert_eq!(seen.public_state, PublicState::Cancelled);
+    assert_eq!(seen.cancelled_by, Some(CancelledBy::Engine));
+    assert_eq!(seen.ended_because.as_deref(), Some(reason));
+}
+
+/// Whether siblings of the group of `id` are to be cancelled, and why they were or will be.
+async fn flag(w: &World, flow: FlowId, id: ExecutionId) -> Option<(bool, SiblingsReason)> {
+    w.group(flow, id).await.siblings.map(|siblings| (siblings.pending, siblings.reason))
+}
+
+/// Starts the upstreams `names` and lets the first of them succeed.
+async fn race(w: &World, drawn: Drawn, names: &[&str]) -> Vec<ff_core::Fence> {
+    let mut fences = Vec::new();
+    for name in names {
+        fences.push(w.start(drawn.id(name)).await);
+    }
+    w.complete(drawn.id(names[0]), fences[0]).await.expect("it is held");
+    w.dispatch().await;
+    fences
+}
+
+/// The first success lets the child go; the others are cancelled, fenced, and say so once.
+pub async fn the_first_success_cancels_the_rest(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z c>z").join("z", any_of()).submit().await;
+    let (flow, z) = (drawn.flow, drawn.id("z"));
+    let fences = race(&w, drawn, &["a", "b", "c"]).await;
+    assert_eq!(w.state(z).await, PublicState::Waiting);
+    assert_eq!(flag(&w, flow, z).await, Some((true, SiblingsReason::Satisfied)));
+    for id in drawn.ids(["b", "c"]) {
+        assert_eq!(w.state(id).await, PublicState::Active, "not yet");
+    }
+    let due = w.due(Duty::EdgeCancelDispatcher, 10).await;
+    assert_eq!(due.commands, [Command::from(CancelSiblings { flow, downstream: z })]);
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(2, 0))]);
+    for (id, fence) in drawn.ids(["b", "c"]).into_iter().zip(&fences[1..]) {
+        is_cancelled_for(&w, id, "sibling_quorum_satisfied").await;
+        assert_eq!(w.event_names(id).await, ["lease_revoked", "completion"]);
+        let completion = EventKind::Completion {
+            outcome: TerminalOutcome::Cancelled,
+            attempt_index: Some(0),
+            reason: Some("sibling_quorum_satisfied".to_owned()),
+        };
+        assert_eq!(w.events(id).await[1].kind, completion);
+        assert_eq!(code(w.complete(id, *fence).await), Code::ExecutionNotActive);
+    }
+    assert_eq!(flag(&w, flow, z).await, Some((false, SiblingsReason::Satisfied)));
+    assert!((w.store.dump)().cancels.is_empty());
+    let before = w.rows();
+    assert!(w.tick(Duty::EdgeCancelDispatcher).await.is_empty());
+    let again = w.run(CancelSiblings { flow, downstream: z }).await;
+    assert_eq!((again, w.rows()), (Ok(SiblingsCancelled::Gone), before));
+    w.dispatch().await;
+    assert_eq!(w.counted(flow, z).await, [3, 1, 2, 0], "later ends move counters only");
+    assert_eq!(w.state(z).await, PublicState::Waiting);
+}
+
+/// A quorum that was lost cancels the survivors for that reason.
+pub async fn a_lost_quorum_cancels_the_survivors(w: Arc<World>) {
+    let sketch = "a>z b>z c>z d>z e>z";
+    let drawn = w.sketch(sketch).join("z", quorum(3)).submit().await;
+    let (flow, z) = (drawn.flow, drawn.id("z"));
+    w.start(drawn.id("d")).await;
+    for id in drawn.ids(["a", "b", "c"]) {
+        assert_eq!(w.state(z).await, PublicState::WaitingChildren);
+        w.fail_for_good(id).await;
+        w.dispatch().await;
+    }
+    assert_eq!(w.state(z).await, PublicState::Skipped);
+    assert_eq!(flag(&w, flow, z).await, Some((true, SiblingsReason::Impossible)));
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(2, 0))]);
+    for id in drawn.ids(["d", "e"]) {
+        is_cancelled_for(&w, id, "sibling_quorum_impossible").await;
+    }
+    assert_eq!(w.event_names(drawn.id("d")).await, ["lease_revoked", "completion"]);
+    assert_eq!(w.event_names(drawn.id("e")).await, ["completion"], "it held no lease");
+    assert_eq!(flag(&w, flow, z).await, Some((false, SiblingsReason::Impossible)));
+}
+
+/// Who says so lets the others run on, won or lost.
+pub async fn let_run_leaves_siblings_alone(w: Arc<World>) {
+    for (policy, wins) in [(any_let_run(), true), (quorum_let_run(2), false)] {
+        let drawn = w.sketch("a>z b>z c>z").join("z", policy).submit().await;
+        if wins {
+            w.succeed(drawn.id("a")).await;
+        } else {
+            w.fail_for_good(drawn.id("a")).await;
+            w.fail_for_good(drawn.id("b")).await;
+        }
+        let fence = w.start(drawn.id("c")).await;
+        w.dispatch().await;
+        let (flow, z) = (drawn.flow, drawn.id("z"));
+        assert_ne!(w.group(flow, z).await.state.word(), GroupWord::Pending);
+        assert_eq!(flag(&w, flow, z).await, None);
+        assert!(w.tick(Duty::EdgeCancelDispatcher).await.is_empty());
+        assert_eq!(w.complete(drawn.id("c"), fence).await, Ok(()));
+    }
+}
+
+/// Who waits for all has nothing to cancel when one fails: each goes on for itself.
+pub async fn a_group_of_all_cancels_nobody(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z").submit().await;
+    w.fail_for_good(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(w.state(drawn.id("z")).await, PublicState::Skipped);
+    assert!(w.tick(Duty::EdgeCancelDispatcher).await.is_empty());
+    assert_eq!(w.state(drawn.id("b")).await, PublicState::Waiting);
+}
+
+/// A sibling that ended meanwhile keeps its end.
+pub async fn a_sibling_that_ended_is_left_alone(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z c>z").join("z", any_of()).submit().await;
+    let fences = race(&w, drawn, &["a", "b"]).await;
+    w.complete(drawn.id("b"), fences[1]).await.expect("it is held");
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(1, 1))]);
+    assert_eq!(w.state(drawn.id("b")).await, PublicState::Completed);
+    is_cancelled_for(&w, drawn.id("c"), "sibling_quorum_satisfied").await;
+    w.dispatch().await;
+    assert_eq!(w.counted(drawn.flow, drawn.id("z")).await, [3, 2, 1, 0]);
+}
+
+/// A group whose siblings were all done has a row to take away, and nothing to cancel.
+pub async fn a_group_without_siblings_left_is_drained(w: Arc<World>) {
+    let drawn = w.sketch("a>z").join("z", any_of()).submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(0, 0))]);
+    assert!((w.store.dump)().cancels.is_empty());
+}
+
+/// What waits for a cancelled sibling learns of it like of any other end.
+pub async fn the_other_children_of_a_sibling_learn_of_it(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z b>y>x").join("z", any_of()).submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    assert_eq!(w.state(drawn.id("y")).await, PublicState::WaitingChildren);
+    w.dispatch().await;
+    for id in drawn.ids(["y", "x"]) {
+        assert_eq!(w.state(id).await, PublicState::Skipped);
+    }
+}
+
+/// A sibling that itself waits is cancelled; what it waits for goes on.
+pub async fn a_waiting_sibling_is_cancelled(w: Arc<World>) {
+    let drawn = w.sketch("a>z r>b>z").join("z", any_of()).submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(1, 0))]);
+    is_cancelled_for(&w, drawn.id("b"), "sibling_quorum_satisfied").await;
+    w.succeed(drawn.id("r")).await;
+    w.dispatch().await;
+    assert_eq!(w.state(drawn.id("b")).await, PublicState::Cancelled);
+}
+
+/// Many siblings of one group go in one transaction: never half of them.
+pub async fn a_group_is_never_half_drained(w: Arc<World>) {
+    let sketch = (0..200).map(|n| format!("n{n}>z ")).collect::<String>();
+    let drawn = w.sketch(&sketch).join("z", any_of()).submit().await;
+    w.succeed(drawn.id("n0")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(199, 0))]);
+    assert_eq!(w.buckets(drawn.flow).await.of(PublicState::Cancelled), 199);
+}
+
+/// The reconciler cancels nothing, and does nothing while a sibling runs.
+pub async fn the_reconciler_cancels_nothing(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z").join("z", any_of()).submit().await;
+    let (flow, z) = (drawn.flow, drawn.id("z"));
+    let fences = race(&w, drawn, &["a", "b"]).await;
+    let before = w.rows();
+    let no_op = Reply::ReconcileSiblings(SiblingsReconciled::NoOp);
+    assert_eq!(w.tick(Duty::EdgeCancelReconciler).await, [Ok(no_op)]);
+    assert_eq!(w.rows(), before);
+    assert!(w.renew(drawn.id("b"), fences[1]).await.is_ok());
+    w.complete(drawn.id("b"), fences[1]).await.expect("it is held");
+    let drained = Ok(SiblingsReconciled::CompletedDrain);
+    assert_eq!(w.run(ReconcileSiblings { flow, downstream: z }).await, drained);
+    assert_eq!(flag(&w, flow, z).await, Some((false, SiblingsReason::Satisfied)));
+    assert!((w.store.dump)().cancels.is_empty());
+    assert!(w.tick(Duty::EdgeCancelReconciler).await.is_empty());
+    assert!(w.tick(Duty::EdgeCancelDispatcher).await.is_empty());
+}
+
+/// There is nothing to do for groups that are unknown or have not fired.
+pub async fn a_group_that_has_not_fired_cancels_nobody(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z").join("z", any_of()).submit().await;
+    let before = w.rows();
+    for downstream in drawn.ids(["z", "a", "nobody"]) {
+        let flow = drawn.flow;
+        let cancelled = w.run(CancelSiblings { flow, downstream }).await;
+        assert_eq!(cancelled, Ok(SiblingsCancelled::Gone));
+        let reconciled = w.run(ReconcileSiblings { flow, downstream }).await;
+        assert_eq!(reconciled, Ok(SiblingsReconciled::NoOp));
+    }
+    assert_eq!(w.rows(), before);
+}
+
+/// A group that fires and is drained in one batch leaves no sibling running.
+pub async fn a_group_may_fire_and_be_drained_in_one_batch(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z c>z").join("z", any_of()).submit().await;
+    let (flow, z) = (drawn.flow, drawn.id("z"));
+    w.succeed(drawn.id("a")).await;
+    let batch = vec![
+        DispatchCompletion { flow, execution: drawn.id("a") }.into(),
+        ReconcileSiblings { flow, downstream: z }.into(),
+        CancelSiblings { flow, downstream: z }.into(),
+    ];
+    let outcomes = w.batch(batch).await;
+    let no_op = Reply::ReconcileSiblings(SiblingsReconciled::NoOp);
+    assert_eq!(outcomes[1..], [Ok(no_op), Ok(dispatched(2, 0))]);
+    for id in drawn.ids(["b", "c"]) {
+        is_cancelled_for(&w, id, "sibling_quorum_satisfied").await;
+    }
+}
+
+/// One upstream of two groups is cancelled for one, and counts in both.
+pub async fn a_sibling_of_two_groups_counts_in_both(w: Arc<World>) {
+    let sketch = w.sketch("a>y b>y b>z c>z").join("y", any_of()).join("z", any_of());
+    let drawn = sketch.submit().await;
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    w.dispatch().await;
+    assert_eq!(w.counted(drawn.flow, drawn.id("y")).await, [2, 1, 1, 0]);
+    assert_eq!(w.counted(drawn.flow, drawn.id("z")).await, [2, 0, 1, 0]);
+    assert_eq!(w.state(drawn.id("z")).await, PublicState::WaitingChildren);
+}
+
+async fn fired(w: &World, drawn: Drawn) {
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    w.pass(10);
+}
+
+/// The group that fired first is drained first, no more at a time than asked for.
+pub async fn groups_are_drained_oldest_first(w: Arc<World>) {
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        let drawn = w.sketch("a>z b>z").join("z", any_of()).submit().await;
+        fired(&w, drawn).await;
+        order.push(drawn);
+    }
+    let expected = |n: usize| -> Vec<Command> {
+        let of = |drawn: &Drawn| CancelSiblings { flow: drawn.flow, downstream: drawn.id("z") };
+        order[..n].iter().map(|drawn| of(drawn).into()).collect()
+    };
+    for limit in [0, 2, 3] {
+        let due = w.due(Duty::EdgeCancelDispatcher, limit).await;
+        let n = usize::try_from(limit).expect("a small count");
+        assert_eq!((due.commands, due.next), (expected(n), None));
+    }
+    assert_eq!(w.due(Duty::EdgeCancelReconciler, 2).await.commands.len(), 2);
+}
+
+/// A process that serves one tenant, or one tag, drains the groups of their flows.
+pub async fn siblings_may_be_cancelled_for_some_flows(w: Arc<World>) {
+    let theirs = w.sketch("a>z b>z").join("z", any_of()).with(|submission| {
+        submission.flow.namespace = namespace("other");
+        let nodes = submission.graph.nodes.iter_mut();
+        nodes.for_each(|node| node.create.namespace = namespace("other"));
+    });
+    let tagged = w.sketch("a>z b>z").join("z", any_of());
+    let tagged = tagged.with(|submission| submission.flow.tags = tags(&[("app.run", "1")]));
+    let (theirs, tagged) = (theirs.submit().await, tagged.submit().await);
+    fired(&w, theirs).await;
+    fired(&w, tagged).await;
+    for duty in [Duty::EdgeCancelDispatcher, Duty::EdgeCancelReconciler] {
+        let due = async |filter: WorkFilter| {
+            let due = w.store.backend.due(duty, &filter, 10).await;
+            due.expect("the store works").commands.len()
+        };
+        let namespace = Some(namespace("other"));
+        let tag = Some(("app.run".to_owned(), "1".to_owned()));
+        assert_eq!(due(WorkFilter { namespace: namespace.clone(), tag: None }).await, 1);
+        assert_eq!(due(WorkFilter { namespace: None, tag: tag.clone() }).await, 1);
+        assert_eq!(due(WorkFilter { namespace, tag }).await, 0);
+        assert_eq!(due(WorkFilter::default()).await, 2);
+    }
+}
+
+/// Whoever cancels siblings is woken when a group fires.
+pub async fn a_group_that_fires_wakes_the_dispatcher(w: Arc<World>) {
+    let drawn = w.sketch("a>z b>z").join("z", any_of()).submit().await;
+    w.succeed(drawn.id("a")).await;
+    let seen = w.store.backend.generation(Interest::Cancels);
+    w.dispatch().await;
+    w.woken(Interest::Cancels, seen).await;
+}

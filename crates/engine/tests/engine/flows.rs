@@ -1,0 +1,159 @@
+//! Flows through the engine: its loops, its reads, and waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_conformance::World;
+use ff_core::backend::{Duty, WorkFilter};
+use ff_core::flow::{
+    CancellationPolicy, EdgePolicy, EdgeWord, FlowWord, GroupWord, OnSatisfied, PublicFlowState,
+};
+use ff_core::query::{Direction, FlowSearch, Page};
+use ff_core::state::PublicState;
+use ff_core::{Code, FlowId};
+use ff_engine::{Eligibility, Engine, Wait};
+use uuid::Uuid;
+
+use crate::world;
+
+/// Claims and completes whatever there is, for ever.
+async fn work(engine: Engine, world: Arc<World>) {
+    loop {
+        for work in engine.claim(world.ask(10), Duration::from_secs(1)).await.unwrap() {
+            let (id, fence) = (work.leased.execution.id, work.leased.fence);
+            engine.complete_execution(id, fence, None).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loops_carry_a_flow_to_its_end() {
+    let (engine, world) = world();
+    let world = Arc::new(world);
+    let duties = engine.start_duties(&WorkFilter::default());
+    let worker = tokio::spawn(work(engine.clone(), Arc::clone(&world)));
+    let drawn = world.sketch("a>c b>c c>d").submit().await;
+    let ended = engine.await_flow(drawn.flow, Duration::from_mins(1)).await.unwrap();
+    assert_eq!(ended.state.word(), FlowWord::Completed);
+    assert_eq!(world.state(drawn.id("d")).await, PublicState::Completed);
+    worker.abort();
+    duties.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loops_cancel_who_lost_a_race() {
+    let (engine, world) = world();
+    let duties = engine.start_duties(&WorkFilter::default());
+    let any = EdgePolicy::any_of(OnSatisfied::CancelRemaining);
+    let drawn = world.sketch("a>c b>c").join("c", any).submit().await;
+    let loser = world.start(drawn.id("b")).await;
+    world.succeed(drawn.id("a")).await;
+    let state = engine.await_execution(drawn.id("b"), Duration::from_mins(1)).await.unwrap();
+    assert_eq!(state, PublicState::Cancelled);
+    let late = engine.complete_execution(drawn.id("b"), loser, None).await.unwrap_err();
+    assert_eq!(late.code(), Code::ExecutionNotActive);
+    duties.stop().await;
+}
+
+#[tokio::test]
+async fn a_round_of_sibling_cancellation_reports_what_it_did() {
+    let (engine, world) = world();
+    let any = EdgePolicy::any_of(OnSatisfied::CancelRemaining);
+    let drawn = world.sketch("a>d b>d c>d").join("d", any).submit().await;
+    world.start(drawn.id("b")).await;
+    world.succeed(drawn.id("a")).await;
+    world.dispatch().await;
+    let report = engine.dispatcher_tick(&WorkFilter::default()).await.unwrap();
+    assert_eq!((report.dispatched, report.cancelled, report.errors), (1, 2, 0));
+    let report = engine.dispatcher_tick(&WorkFilter::default()).await.unwrap();
+    assert_eq!(report, ff_engine::DispatchReport::default());
+    let report = engine.scan_tick(Duty::EdgeCancelReconciler, &WorkFilter::default()).await;
+    assert_eq!(report.unwrap().processed, 0);
+}
+
+#[tokio::test]
+async fn a_cancelled_flow_is_described_as_it_is() {
+    let (engine, world) = world();
+    let drawn = world.sketch("a>b b>c").submit().await;
+    world.start(drawn.id("a")).await;
+    let all = CancellationPolicy::All;
+    let first = engine.cancel_flow(drawn.flow, all, "", Wait::Indefinitely).await.unwrap();
+    assert_eq!((first.members.len(), first.scheduled, first.repeated), (3, false, false));
+    assert_eq!(first.reason, "flow_cancelled");
+    let pending = CancellationPolicy::Pending;
+    let again = engine.cancel_flow(drawn.flow, pending, "no", Wait::No).await.unwrap();
+    assert_eq!((again.policy, again.reason.as_str(), again.repeated), (all, "flow_cancelled", true));
+    assert_eq!(again.members.len(), 3);
+    let snapshot = engine.describe_flow(drawn.flow).await.unwrap().unwrap();
+    assert_eq!(snapshot.state, FlowWord::Cancelled);
+    assert_eq!(snapshot.cancellation_policy, Some(all));
+    assert!(snapshot.edge_groups.iter().all(|g| g.group_state == GroupWord::Cancelled));
+    let edges = engine.list_edges(drawn.flow, Direction::All, None, 10).await.unwrap().0;
+    assert!(edges.iter().all(|edge| edge.edge_state == EdgeWord::Impossible));
+    let one = engine.describe_edge(drawn.flow, edges[0].edge_id).await.unwrap();
+    assert_eq!(one.as_ref(), Some(&edges[0]));
+    let unknown = FlowId(Uuid::from_u128(7));
+    let gone = engine.cancel_flow(unknown, all, "", Wait::No).await.unwrap_err();
+    assert_eq!(gone.code(), Code::FlowNotFound);
+}
+
+#[tokio::test]
+async fn what_upstreams_gave_is_read_by_name() {
+    let (engine, world) = world();
+    let named = |name: &'static str| move |link: &mut ff_core::flow::Link| {
+        link.name = Some(name.parse().unwrap());
+    };
+    let sketch = world.sketch("a>d b>d c>d").link("a", "d", named("left"));
+    let drawn = sketch.link("b", "d", named("right")).submit().await;
+    assert_eq!(engine.read_inputs(drawn.id("d")).await.unwrap(), []);
+    for node in ["a", "b", "c"] {
+        world.succeed(drawn.id(node)).await;
+    }
+    world.dispatch().await;
+    let inputs = engine.read_inputs(drawn.id("d")).await.unwrap();
+    let read: Vec<_> = inputs
+        .iter()
+        .map(|input| (input.name.as_str(), input.from, &input.result.as_ref().unwrap().bytes[..]))
+        .collect();
+    let out = &b"out"[..];
+    assert_eq!(read, [("left", drawn.id("a"), out), ("right", drawn.id("b"), out)]);
+    let gone = engine.read_inputs(world.id()).await.unwrap_err();
+    assert_eq!(gone.code(), Code::ExecutionNotFound);
+}
+
+#[tokio::test]
+async fn eligibility_follows_the_group() {
+    let (engine, world) = world();
+    let drawn = world.sketch("a>b b>c x>y").submit().await;
+    let of = async |node: &str| engine.evaluate_flow_eligibility(drawn.id(node)).await.unwrap();
+    assert_eq!(of("a").await, Eligibility::Eligible);
+    assert_eq!(of("b").await, Eligibility::BlockedByDependencies);
+    let fence = world.start(drawn.id("a")).await;
+    assert_eq!(of("a").await, Eligibility::Owned);
+    world.complete(drawn.id("a"), fence).await.unwrap();
+    assert_eq!(of("a").await, Eligibility::Terminal);
+    world.dispatch().await;
+    assert_eq!(of("b").await, Eligibility::Eligible);
+    assert_eq!(of("nobody").await, Eligibility::NotFound);
+    let flow = engine.resolve_execution_flow_id(drawn.id("b")).await.unwrap();
+    assert_eq!(flow, Some(drawn.flow));
+}
+
+#[tokio::test]
+async fn summaries_and_searches_find_flows() {
+    let (engine, world) = world();
+    let drawn = world.sketch("a>b a>c").submit().await;
+    let summary = engine.project_flow_summary(drawn.flow).await.unwrap().unwrap();
+    assert_eq!((summary.total_members, summary.members_waiting_children), (3, 2));
+    assert_eq!(summary.public_flow_state, PublicFlowState::Blocked);
+    engine.set_flow_tag(drawn.flow, "app.run", "7").await.unwrap();
+    assert_eq!(engine.get_flow_tag(drawn.flow, "app.run").await.unwrap().as_deref(), Some("7"));
+    let tag = Some(("app.run".to_owned(), "7".to_owned()));
+    let search = FlowSearch { tag, ..FlowSearch::default() };
+    let (found, next) = engine.search_flows(search, &Page::first(10)).await.unwrap();
+    assert_eq!((found.len(), found[0].id, next), (1, drawn.flow, None));
+    let (listed, _) = engine.list_flows(drawn.flow.partition(), None, 10).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let (members, _) = engine.list_members(drawn.flow, None, 10).await.unwrap();
+    assert!(members.iter().all(|member| member.flow_id == Some(drawn.flow)));
+}

@@ -1,0 +1,4 @@
+-- Flows owe nothing any more.
+delete from ff_cancel_backlog t
+using unnest($1::smallint[], $2::uuid[]) as i (partition_key, flow_id)
+where t.partition_key = i.partition_key and t.flow_id = i.flow_id

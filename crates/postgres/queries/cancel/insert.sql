@@ -1,0 +1,3 @@
+-- Has the siblings of groups be cancelled.
+insert into ff_pending_cancel_groups (partition_key, flow_id, downstream_id, enqueued_at_ms)
+select * from unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[])

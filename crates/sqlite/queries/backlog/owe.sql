@@ -1,0 +1,2 @@
+-- A flow owes the end of a member.
+insert into ff_cancel_backlog_member (partition_key, flow_id, execution_id) values (?1, ?2, ?3)

@@ -1,0 +1,8 @@
+-- Edges of a flow, by id, after one (?3).
+select
+    partition_key, flow_id, edge_id, upstream_id, downstream_id, kind, name, data_passing_ref,
+    round, created_at_ms, state, applied_at_ms, resolved_at_ms
+from ff_edge
+where partition_key = ?1 and flow_id = ?2 and edge_id > coalesce(?3, x'')
+order by edge_id
+limit ?4
