@@ -14,6 +14,8 @@ mod channel;
 mod drawing;
 mod layout;
 mod outline;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -59,8 +59,11 @@ pub fn draft(client: &Client, lane: &str, beat: Duration) -> FlowDraft {
 pub async fn tell(flow: &FlowHandle, width: usize, out: &mut impl Write) -> anyhow::Result<()> {
     let page = Page::read(flow).await?;
     let graph = page.graph();
-    writeln!(out, "The flow {}: {}", flow.id(), counts(page.summary()))?;
-    writeln!(out, "Two offers were enough; who still thought about one was cancelled.\n")?;
+    writeln!(out, "A flow has ended: {}.", counts(page.summary()))?;
+    writeln!(
+        out,
+        "Three couriers were asked and two offers were enough: the third was cancelled.\n"
+    )?;
     graph.print(out, width, "  ")?;
     Ok(writeln!(out, "\n  {}\n", graph.legend())?)
 }

@@ -24,8 +24,12 @@ pub mod flow_extend;
 pub mod flow_graph;
 pub mod flow_joins;
 pub mod flow_large;
+pub mod flow_reads;
+pub mod flow_replay;
+pub mod flow_retention;
 pub mod flow_siblings;
 pub mod flow_submit;
+pub mod flow_tags;
 pub mod flow_wait;
 pub mod give_back;
 pub mod idempotency;
@@ -648,9 +652,79 @@ macro_rules! suite {
                 a_parent_is_skipped_when_its_children_fail
                 a_parent_may_go_on_when_its_children_fail
                 the_next_worker_waits_for_the_same
+                earlier_rounds_may_be_told_again
+                a_round_may_have_the_rule_of_the_one_before
                 waiting_does_not_use_up_the_attempt
                 a_waiting_parent_may_be_cancelled
                 a_waiting_parent_keeps_its_attempt
+            }
+            flow_replay {
+                a_replay_reopens_its_flow
+                a_completed_flow_may_be_reopened
+                a_replay_in_an_open_flow_is_told_by_the_member_only
+                a_skipped_member_waits_again
+                a_skipped_member_may_go_at_once
+                a_skipped_member_is_not_replayed_in_vain
+                a_replayed_member_may_be_skipped_again
+                a_branch_is_replayed_from_the_top
+                satisfied_edges_stay_satisfied
+                a_replay_before_the_dispatch_is_never_told
+                members_of_a_cancelled_flow_stay_ended
+                a_choice_waits_for_what_runs_again
+                a_quorum_out_of_reach_is_not_replayed
+                a_replayed_group_may_fire_again
+                a_cancelled_straggler_may_be_replayed
+                an_end_and_a_replay_in_one_batch
+                a_skip_and_a_replay_in_one_batch
+                an_addition_and_a_replay_in_one_batch
+                a_replay_waits_for_the_last_round
+                replays_of_members_run_out
+            }
+            flow_retention {
+                a_finished_flow_goes_with_all_of_it
+                nothing_goes_before_the_last_member_ended
+                an_open_flow_stays
+                the_longest_retention_decides
+                a_flow_may_go_at_once
+                a_cancelled_flow_goes_with_its_members
+                a_flow_cancelled_alone_waits_for_its_members
+                a_large_flow_goes_in_pieces
+                the_id_of_a_trimmed_flow_is_free
+                a_flow_may_be_trimmed_and_submitted_in_one_batch
+                changes_before_a_trim_leave_no_trace
+                a_durable_consumer_holds_a_flow
+                a_flow_goes_as_far_as_it_was_seen
+                a_replay_keeps_a_flow
+                retention_takes_executions_and_flows_in_turn
+                retention_may_serve_some_flows
+                an_unknown_flow_is_not_trimmed
+            }
+            flow_reads {
+                flows_are_listed_by_partition
+                a_search_finds_the_newest_flow_first
+                a_search_narrows
+                a_narrow_search_is_paged
+                edges_are_listed_by_direction
+                edges_are_paged
+                groups_are_listed
+                members_are_listed
+                buckets_add_up_in_every_state
+                a_flow_reads_as_its_members_do
+                an_open_flow_forgives_its_stragglers
+                what_waits_for_others_is_found_and_counted
+                a_flow_is_followed_in_the_feed
+                events_of_a_flow_carry_its_tags
+                a_consumer_reads_events_of_flows
+                a_missing_flow_reads_as_nothing
+            }
+            flow_tags {
+                tags_of_a_flow_are_set_and_removed
+                the_same_tags_again_change_nothing
+                a_flow_that_ended_may_be_tagged
+                bad_tag_keys_of_a_flow_are_refused
+                too_many_tags_of_a_flow_are_refused
+                flows_are_found_by_their_tags
+                members_do_not_inherit_tags
             }
             bad_input {
                 a_priority_out_of_range_is_refused

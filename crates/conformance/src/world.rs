@@ -4,7 +4,7 @@
 //! command is sent a second time. The echo must answer as the command's documentation says and
 //! must leave the execution as it was.
 
-mod flows;
+pub mod flows;
 
 use std::any::Any;
 use std::collections::BTreeSet;

@@ -159,6 +159,7 @@ commands! {
     CancelFlow in cancel_flow
     CancelOwed in cancel_owed
     DispatchCompletion in dispatch
+    StartReleased in start_released
     CancelSiblings in sibling_cancel
     ReconcileSiblings in sibling_reconcile
     ReconcileGroup in reconcile_group

@@ -39,6 +39,7 @@ pub mod seal_flow;
 pub mod sibling_cancel;
 pub mod sibling_reconcile;
 pub mod stage_edge;
+pub mod start_released;
 pub mod steps;
 pub mod submit_flow;
 pub mod tags;

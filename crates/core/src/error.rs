@@ -135,7 +135,7 @@ codes! {
     QuorumTooLarge "quorum_too_large" Validation false
         "A quorum asks for more edges than lead into its execution."
         "Lower k, or add edges."
-    StaleGraphRevision "stale_graph_revision" Contention true
+    StaleGraphRevision "stale_graph_revision" Contention false
         "The graph was changed since the revision that the caller saw."
         "Read the flow again and decide anew."
     FlowAlreadyTerminal "flow_already_terminal" State false

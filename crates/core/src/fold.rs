@@ -32,6 +32,8 @@ pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
 pub enum Key {
     /// A flow.
     Flow(FlowId),
+    /// The same, unless somebody else holds it.
+    FreeFlow(FlowId),
     /// The group of the edges into an execution.
     Group(FlowId, ExecutionId),
     /// The same, unless somebody else holds it.
@@ -44,6 +46,8 @@ pub enum Key {
     Consumer(ConsumerName),
     /// A step of an execution.
     Step(ExecutionId, u32),
+    /// The input of an execution that may be started in the batch that lets it go.
+    Input(ExecutionId),
     /// Whether some durable consumer has yet to deal with an event of an execution, as of before
     /// the batch. Retention sends its commands in batches of their own, so that is enough.
     Unseen(ExecutionId),
@@ -107,6 +111,8 @@ pub struct WorkingSet {
     pub steps: BTreeMap<(ExecutionId, u32), Option<StepRecord>>,
     /// Whether some consumer has yet to deal with an event of these executions.
     pub unseen: BTreeMap<ExecutionId, bool>,
+    /// Inputs.
+    pub inputs: BTreeMap<ExecutionId, Option<Blob>>,
     /// Flows and what belongs to them.
     pub graph: GraphSet,
 }
@@ -122,7 +128,9 @@ impl WorkingSet {
             Key::Consumer(name) => self.consumers.contains_key(name),
             Key::Step(id, number) => self.steps.contains_key(&(*id, *number)),
             Key::Unseen(id) => self.unseen.contains_key(id),
+            Key::Input(id) => self.inputs.contains_key(id),
             Key::Flow(_)
+            | Key::FreeFlow(_)
             | Key::Group(..)
             | Key::FreeGroup(..)
             | Key::Groups(_)

@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 use crate::endings::Endings;
 use crate::error::Error;
-use crate::starts::Idle;
+use crate::members::Members;
+use crate::starts::{Asked, Idle};
 
 /// How much may wait and travel.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,8 @@ pub struct Shared {
     pub idle: Idle,
     /// Endings that somebody waits for.
     pub endings: Endings,
+    /// Members of flows that were handed out.
+    pub members: Members,
 }
 
 type Answer = Result<Vec<Outcome>, StoreError>;
@@ -152,9 +155,18 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let mut commands: Vec<Command> =
         batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
     let ends = Endings::watch(&commands);
+    let told = shared.members.tell(&commands);
     let starts = shared.idle.start(&mut commands);
+    let begun = commands.len();
+    let asked = if told.is_empty() { Asked::default() } else { shared.idle.ask() };
+    commands.extend(told);
+    let released = commands.len();
+    commands.extend(asked.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
+            shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
+            // Whether a flow was told now or will be later makes no difference here.
+            outcomes.truncate(begun);
             starts.hand_out(outcomes.split_off(ends.len()));
             shared.endings.tell(&ends, &outcomes);
             let mut outcomes = outcomes.into_iter();
@@ -165,6 +177,7 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
             }
         }
         Err(error) => {
+            shared.idle.answer(asked, Vec::new(), &shared.members);
             for call in batch {
                 drop(call.reply.send(Err(error.clone())));
             }

@@ -10,7 +10,7 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::batcher::{Batcher, Bounds, overloaded};
+use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
 use crate::starts::Look;
 use crate::{Engine, deadline};
@@ -31,6 +31,11 @@ pub struct Unclaimed {
 }
 
 impl Unclaimed {
+    /// Nothing yet, to be given back in the same way.
+    pub fn another(&self) -> Self {
+        Self { work: Vec::new(), finish: self.finish.clone() }
+    }
+
     /// More work.
     pub fn add(&mut self, claimed: Claimed) {
         self.work.push(claimed);
@@ -67,9 +72,14 @@ pub struct Claimer {
 
 impl Claimer {
     /// Starts it. `finish` takes back what nobody waits for any more.
-    pub fn start(backend: Arc<dyn Backend>, bounds: Bounds, finish: Batcher) -> Self {
+    pub fn start(
+        backend: Arc<dyn Backend>,
+        bounds: Bounds,
+        finish: Batcher,
+        shared: Arc<Shared>,
+    ) -> Self {
         let (asks, waiting) = mpsc::channel(bounds.calls);
-        tokio::spawn(drive(backend, waiting, finish, bounds));
+        tokio::spawn(drive((backend, shared), waiting, finish, bounds));
         Self { asks }
     }
 
@@ -84,7 +94,7 @@ impl Claimer {
 }
 
 async fn drive(
-    backend: Arc<dyn Backend>,
+    (backend, shared): (Arc<dyn Backend>, Arc<Shared>),
     mut waiting: mpsc::Receiver<Ask>,
     finish: Batcher,
     bounds: Bounds,
@@ -101,15 +111,16 @@ async fn drive(
         }
         // An ask whose caller has gone is not served at all.
         batch.retain(|ask| !ask.reply.is_closed());
-        let (backend, finish) = (Arc::clone(&backend), finish.clone());
+        let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
+        let finish = finish.clone();
         tokio::spawn(async move {
-            serve(backend.as_ref(), batch, &finish).await;
+            serve(backend.as_ref(), &shared, batch, &finish).await;
             drop(flight);
         });
     }
 }
 
-async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
+async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: &Batcher) {
     let asks: Vec<ClaimAsk> = batch.iter().map(|ask| ask.ask.clone()).collect();
     if asks.is_empty() {
         return;
@@ -119,6 +130,7 @@ async fn serve(backend: &dyn Backend, batch: Vec<Ask>, finish: &Batcher) {
             let until = |due: Millis| Duration::from_millis(due.since(claims.now));
             let next_in = claims.next_due.map(until);
             for (ask, work) in batch.into_iter().zip(claims.given) {
+                shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };
                 let given = Given { claimed, emptied: claims.emptied, next_in };
                 drop(ask.reply.send(Ok(given)));

@@ -14,6 +14,7 @@ mod error;
 mod executions;
 mod feed;
 mod flows;
+mod members;
 mod starts;
 mod work;
 
@@ -109,7 +110,8 @@ impl Engine {
         let start = |bounds| Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let batcher = || start(bounds);
         let finish = batcher();
-        let claims = Claimer::start(Arc::clone(&backend), bounds, finish.clone());
+        let (store, known) = (Arc::clone(&backend), Arc::clone(&shared));
+        let claims = Claimer::start(store, bounds, finish.clone(), known);
         let (renew, step, create, admin) = (batcher(), start(steps), batcher(), batcher());
         let queues = Queues { renew, step, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }

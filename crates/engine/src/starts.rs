@@ -12,6 +12,7 @@ use std::time::Duration;
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::claim::Claim;
 use ff_core::decide::create::Create;
+use ff_core::decide::start_released::StartReleased;
 use ff_core::fold::Blob;
 use ff_core::limits::CLAIM_BYTES_MAX;
 use ff_core::text::LaneId;
@@ -20,9 +21,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::claims::Unclaimed;
+use crate::members::Members;
 
 /// For how long a claim need not look again where another has just found nothing.
 const FRESH: Duration = Duration::from_millis(100);
+/// Idle claims that one batch may start something for.
+const ASKED_MAX: usize = 4;
 /// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
 const LOOKS_MAX: usize = 64;
 
@@ -43,6 +47,26 @@ struct Waiting {
     ask: ClaimAsk,
     reply: oneshot::Sender<Unclaimed>,
     undo: Unclaimed,
+    /// Whether a batch that is under way may give it something.
+    asked: bool,
+}
+
+/// Claims on whose behalf a batch starts what it lets go.
+#[derive(Default)]
+pub struct Asked(Vec<Promise>);
+
+/// What may be started for one of them.
+struct Promise {
+    number: u64,
+    ask: ClaimAsk,
+    given: Unclaimed,
+}
+
+impl Asked {
+    /// The commands that do.
+    pub fn commands(&self) -> impl Iterator<Item = Command> {
+        self.0.iter().map(|promise| StartReleased { ask: promise.ask.clone() }.into())
+    }
 }
 
 /// A look that found nothing.
@@ -97,7 +121,7 @@ impl Idle {
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
-        state.waiting.push(Waiting { number, ask, reply, undo });
+        state.waiting.push(Waiting { number, ask, reply, undo, asked: false });
         Place { idle: self, number, given }
     }
 
@@ -118,7 +142,8 @@ impl Idle {
             }
             let open = starts.iter().position(|start| start.has_room_for(create));
             let at = open.or_else(|| {
-                let at = state.waiting.iter().position(|waiting| suits(&waiting.ask, create))?;
+                let free = |waiting: &Waiting| !waiting.asked && suits(&waiting.ask, create);
+                let at = state.waiting.iter().position(free)?;
                 starts.push(Start { waiting: state.waiting.remove(at), inputs: Vec::new() });
                 Some(starts.len() - 1)
             });
@@ -132,6 +157,47 @@ impl Idle {
         starts.sort_by_key(|start| start.waiting.number);
         commands.extend(claims.into_iter().map(|(_, claim)| Command::from(claim)));
         Starts(starts)
+    }
+}
+
+impl Idle {
+    /// The claims that idle, oldest first: what a batch lets go may be started for them.
+    pub fn ask(&self) -> Asked {
+        let mut state = self.lock();
+        let free = state.waiting.iter_mut().filter(|waiting| !waiting.asked).take(ASKED_MAX);
+        let asked = free.map(|waiting| {
+            waiting.asked = true;
+            let (ask, given) = (waiting.ask.clone(), waiting.undo.another());
+            Promise { number: waiting.number, ask, given }
+        });
+        Asked(asked.collect())
+    }
+
+    /// Hands out what a batch started. Who got nothing goes on idling; what was started for a claim
+    /// that has left meanwhile is given back.
+    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) {
+        let mut outcomes = outcomes.into_iter();
+        for Promise { number, mut given, .. } in asked.0 {
+            let started = match outcomes.next() {
+                Some(Ok(Reply::StartReleased(started))) => started,
+                Some(Ok(other)) => unreachable!("a start was asked for, not {other:?}"),
+                Some(Err(_)) | None => Vec::new(),
+            };
+            let mut state = self.lock();
+            let at = state.waiting.iter().position(|waiting| waiting.number == number);
+            if started.is_empty() {
+                if let Some(at) = at {
+                    state.waiting[at].asked = false;
+                }
+                continue;
+            }
+            let waiting = at.map(|at| state.waiting.remove(at));
+            drop(state);
+            members.learn(&started);
+            started.into_iter().for_each(|claimed| given.add(claimed));
+            // A claim that is gone gives its work back.
+            drop(waiting.map(|waiting| waiting.reply.send(given)));
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use crate::graph::unlocked;
 use crate::write::{Places, Rows, read_places};
 
 pub mod dispatches;
+mod ahead;
 mod held;
 mod rounds;
 
@@ -181,6 +182,7 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
     }
     let claims = batch.iter().filter_map(|command| match command {
         Command::Claim(claim) => Some(claim.claim_id),
+        Command::StartReleased(start) => Some(start.ask.claim_id),
         _ => None, // not ours: nothing else leases
     });
     state.heads.granting(claims);

@@ -192,7 +192,7 @@ async fn dispatches(
         if !known.is_empty() {
             let known = known.into_iter();
             due.commands = known
-                .map(|(flow, execution)| DispatchCompletion { flow, execution }.into())
+                .map(|(flow, execution)| DispatchCompletion { flow, execution, eager: false }.into())
                 .collect();
             return Ok(due);
         }
@@ -203,7 +203,7 @@ async fn dispatches(
         let mut r = Reader::new(row);
         let (execution, flow) = (r.id()?, r.flow()?);
         said.push((Millis(r.take("at_ms")?), execution));
-        due.commands.push(DispatchCompletion { flow, execution }.into());
+        due.commands.push(DispatchCompletion { flow, execution, eager: false }.into());
     }
     if everything {
         state.dispatches.asked(&said);

@@ -33,6 +33,8 @@ pub use write::{GraphRows, unlocked};
 pub struct GraphWanted {
     /// Locked.
     pub flows: BTreeSet<FlowId>,
+    /// Locked unless somebody else holds them.
+    pub free_flows: BTreeSet<FlowId>,
     /// Locked.
     pub groups: BTreeSet<GroupKey>,
     /// Locked unless somebody else holds them.
@@ -51,11 +53,19 @@ pub struct GraphWanted {
     first: BTreeSet<FlowId>,
 }
 
+/// What was locked of that which was not to be waited for.
+#[derive(Default)]
+pub struct Held {
+    flows: BTreeSet<FlowId>,
+    groups: BTreeSet<GroupKey>,
+}
+
 impl GraphWanted {
     /// One more; a key of something else is left to the caller.
     pub fn add(&mut self, key: Key) {
         match key {
             Key::Flow(flow) => drop(self.flows.insert(flow)),
+            Key::FreeFlow(flow) => drop(self.free_flows.insert(flow)),
             Key::Group(flow, id) => drop(self.groups.insert((flow, id))),
             Key::FreeGroup(flow, id) => drop(self.free.insert((flow, id))),
             Key::Groups(flow) => drop(self.grouped.insert(flow)),
@@ -74,15 +84,25 @@ impl GraphWanted {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Input(_)
             | Key::Unseen(_) => {}
         }
     }
 
-    /// The statements that lock, in the order of locks; what is free comes last.
+    /// What is waited for anyway need not be free.
+    pub fn settle(&mut self) {
+        self.free_flows.retain(|flow| !self.flows.contains(flow));
+        self.free.retain(|key| !self.groups.contains(key));
+    }
+
+    /// The statements that lock, in the order of locks; of each kind, what is free comes last.
     pub fn lock(&self) -> Vec<Step<'_>> {
         let mut steps = Vec::new();
         if !self.flows.is_empty() {
             steps.push(Step::Run(flow::lock, of_flows(&self.flows)));
+        }
+        if !self.free_flows.is_empty() {
+            steps.push(Step::Run(flow::free, of_flows(&self.free_flows)));
         }
         if !self.groups.is_empty() {
             steps.push(Step::Run(group::lock, of_groups(self.groups.iter())));
@@ -93,6 +113,18 @@ impl GraphWanted {
         steps
     }
 
+    /// Reads the answers to [`GraphWanted::lock`].
+    pub fn held(&self, answers: &[Vec<Row>]) -> Result<Held, StoreError> {
+        let mut answers = answers.iter();
+        let mut next = |any: bool| any.then(|| answers.next()).flatten().into_iter().flatten();
+        next(!self.flows.is_empty()).for_each(drop);
+        let flows = next(!self.free_flows.is_empty()).map(|row| Reader::new(row).flow());
+        let flows = flows.collect::<Result<_, _>>()?;
+        next(!self.groups.is_empty()).for_each(drop);
+        let groups = next(!self.free.is_empty()).map(|row| Reader::new(row).group());
+        Ok(Held { flows, groups: groups.collect::<Result<_, _>>()? })
+    }
+
     /// The statements that load everything; one for each kind of row.
     pub fn load<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let mut run = |any: bool, sql, params: &dyn Fn() -> Params<'a>| {
@@ -100,7 +132,8 @@ impl GraphWanted {
                 steps.push(Step::Run(sql, params()));
             }
         };
-        run(!self.flows.is_empty(), flow::load, &|| of_flows(&self.flows));
+        let flows = || self.flows.iter().chain(&self.free_flows).copied();
+        run(flows().next().is_some(), flow::load, &|| Params::new().flows(flows()));
         let groups = || self.groups.iter().chain(&self.free);
         run(groups().next().is_some(), group::load, &|| of_groups(groups()));
         run(!self.grouped.is_empty(), group::of_flow, &|| of_flows(&self.grouped));
@@ -130,27 +163,17 @@ impl GraphWanted {
         run(!self.first.is_empty(), flow::first, &|| of_flows(&self.first).count(TRIM_CHUNK_MAX));
     }
 
-    /// Reads the answers to [`GraphWanted::load`]. `held` are the free groups that could be locked;
+    /// Reads the answers to [`GraphWanted::load`]. `held` says what of the free could be locked;
     /// nothing when nothing was to be.
     pub fn read(
         &self,
         answers: &mut dyn Iterator<Item = Vec<Row>>,
-        held: Option<&BTreeSet<GroupKey>>,
+        held: Option<&Held>,
         loaded: &mut Loaded,
     ) -> Result<(), StoreError> {
         let mut next = |any: bool| any.then(|| answers.next()).flatten().unwrap_or_default();
-        loaded.have.graph.flows.extend(self.flows.iter().map(|flow| (*flow, None)));
-        for row in next(!self.flows.is_empty()) {
-            let (flow, read) = read_flow(&row)?;
-            let have = &mut loaded.have.graph.flows;
-            match read {
-                Ok(row) => drop(have.insert(flow, Some(row))),
-                Err(error) => {
-                    have.remove(&flow);
-                    loaded.damaged.insert(Key::Flow(flow), error);
-                }
-            }
-        }
+        let flows = next(!self.flows.is_empty() || !self.free_flows.is_empty());
+        self.read_flows(&flows, held, loaded)?;
         let groups = next(!self.groups.is_empty() || !self.free.is_empty());
         self.read_groups(&groups, held, loaded)?;
         self.read_grouped(&next(!self.grouped.is_empty()), loaded)?;
@@ -174,10 +197,38 @@ impl GraphWanted {
         Ok(())
     }
 
+    fn read_flows(
+        &self,
+        rows: &[Row],
+        held: Option<&Held>,
+        loaded: &mut Loaded,
+    ) -> Result<(), StoreError> {
+        let have = &mut loaded.have.graph;
+        have.flows.extend(self.flows.iter().chain(&self.free_flows).map(|flow| (*flow, None)));
+        for row in rows {
+            let (flow, read) = read_flow(row)?;
+            let free = self.free_flows.contains(&flow);
+            if free && held.is_some_and(|held| !held.flows.contains(&flow)) {
+                have.flows.remove(&flow);
+                have.busy.insert(flow);
+                continue;
+            }
+            match read {
+                Ok(row) => drop(have.flows.insert(flow, Some(row))),
+                Err(error) => {
+                    have.flows.remove(&flow);
+                    loaded.damaged.insert(Key::Flow(flow), error.clone());
+                    loaded.damaged.insert(Key::FreeFlow(flow), error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn read_groups(
         &self,
         rows: &[Row],
-        held: Option<&BTreeSet<GroupKey>>,
+        held: Option<&Held>,
         loaded: &mut Loaded,
     ) -> Result<(), StoreError> {
         let have = &mut loaded.have.graph;
@@ -185,7 +236,7 @@ impl GraphWanted {
         for row in rows {
             let (key, read) = read_group(row)?;
             let free = self.free.contains(&key);
-            if free && held.is_some_and(|held| !held.contains(&key)) {
+            if free && held.is_some_and(|held| !held.groups.contains(&key)) {
                 have.groups.remove(&key);
                 have.taken.insert(key);
                 continue;
@@ -391,9 +442,4 @@ fn of_flows<'a>(flows: &BTreeSet<FlowId>) -> Params<'a> {
 
 fn of_groups<'a, 'k>(keys: impl Iterator<Item = &'k GroupKey> + Clone) -> Params<'a> {
     Params::new().in_flows(keys.map(|(flow, id)| (*flow, id.uuid())))
-}
-
-/// Reads the groups that `group/free.sql` locked.
-pub fn read_held(rows: &[Row]) -> Result<BTreeSet<GroupKey>, StoreError> {
-    rows.iter().map(|row| Reader::new(row).group()).collect()
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::codec::{self, Params, Reader, home, partition, read_bytes};
 use crate::connection::Step;
-use crate::graph::{GraphWanted, read_held};
+use crate::graph::{GraphWanted, Held};
 use crate::statements::{consumer, event, execution, idempotency, payload, step};
 
 /// Rows to load, by kind.
@@ -27,6 +27,7 @@ pub struct Wanted {
     consumers: BTreeSet<ConsumerName>,
     unseen: BTreeSet<ExecutionId>,
     steps: BTreeSet<(ExecutionId, u32)>,
+    inputs: Vec<BlobRef>,
     graph: GraphWanted,
 }
 
@@ -42,6 +43,9 @@ pub enum Lock {
 }
 
 impl Lock {
+    /// After all others.
+    pub const LAST: Self = Self::Execution(i16::MAX, Uuid::max());
+
     fn group((flow, id): &GroupKey) -> Self {
         Self::Group(home(*flow), flow.0, id.uuid())
     }
@@ -69,7 +73,9 @@ impl Wanted {
                 Key::Consumer(name) => drop(wanted.consumers.insert(name)),
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
                 Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
+                Key::Input(id) => wanted.inputs.push(BlobRef::Input(id)),
                 Key::Flow(_)
+                | Key::FreeFlow(_)
                 | Key::Group(..)
                 | Key::FreeGroup(..)
                 | Key::Groups(_)
@@ -86,23 +92,22 @@ impl Wanted {
                 | Key::First(_) => wanted.graph.add(key),
             }
         }
-        let GraphWanted { groups, free, .. } = &mut wanted.graph;
-        free.retain(|key| !groups.contains(key));
+        wanted.graph.settle();
         wanted
     }
 
     /// The rows that it locks.
     pub fn locks(&self) -> impl Iterator<Item = Lock> {
-        let GraphWanted { flows, groups, free, .. } = &self.graph;
-        let flows = flows.iter().map(|flow| Lock::Flow(home(*flow), flow.0));
+        let GraphWanted { flows, free_flows, groups, free, .. } = &self.graph;
+        let flows = flows.iter().chain(free_flows);
+        let flows = flows.map(|flow| Lock::Flow(home(*flow), flow.0));
         let groups = groups.iter().chain(free).map(Lock::group);
         let executions = self.executions.iter();
         let executions = executions.map(|id| Lock::Execution(partition(*id), id.uuid()));
         flows.chain(groups).chain(executions)
     }
 
-    /// The statements that lock, in the order of locks. Only what nobody else holds is locked of the
-    /// free groups, and which that is is the answer of the statement before the executions.
+    /// The statements that lock, in the order of locks.
     pub fn lock(&self) -> Vec<Step<'_>> {
         let mut steps = self.graph.lock();
         if !self.executions.is_empty() {
@@ -112,14 +117,9 @@ impl Wanted {
         steps
     }
 
-    /// Of the free groups, those that the statements of [`Wanted::lock`] could lock.
-    pub fn held(&self, answers: &[Vec<Row>]) -> Result<BTreeSet<GroupKey>, StoreError> {
-        if self.graph.free.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let after = usize::from(!self.executions.is_empty());
-        let at = answers.len().checked_sub(after + 1);
-        read_held(at.and_then(|at| answers.get(at)).map_or(&[], Vec::as_slice))
+    /// What the statements of [`Wanted::lock`] could lock of that which was not to be waited for.
+    pub fn held(&self, answers: &[Vec<Row>]) -> Result<Held, StoreError> {
+        self.graph.held(answers)
     }
 
     /// The statements that load everything; one for each kind of row.
@@ -149,6 +149,9 @@ impl Wanted {
             let params = params.all(self.steps.iter().map(number), Type::INT4_ARRAY);
             steps.push(Step::Run(step::load, params));
         }
+        if !self.inputs.is_empty() {
+            steps.push(blobs_step(&self.inputs));
+        }
         self.graph.load(&mut steps);
         steps
     }
@@ -166,7 +169,7 @@ impl Wanted {
         &self,
         loaded: &mut Loaded,
         answers: Vec<Vec<Row>>,
-        held: Option<&BTreeSet<GroupKey>>,
+        held: Option<&Held>,
     ) -> Result<(), StoreError> {
         let have = &mut loaded.have;
         let mut answers = answers.into_iter();
@@ -200,6 +203,17 @@ impl Wanted {
         for row in next(!self.steps.is_empty()) {
             let record = codec::read_step(&row)?;
             have.steps.insert((record.execution, record.step.number), Some(record));
+        }
+        have.inputs.extend(self.inputs.iter().map(|at| (at.execution(), None)));
+        for row in next(!self.inputs.is_empty()) {
+            let id = Reader::new(&row).id()?;
+            match read_blob(&row) {
+                Ok(blob) => drop(have.inputs.insert(id, Some(blob))),
+                Err(error) => {
+                    have.inputs.remove(&id);
+                    loaded.damaged.insert(Key::Input(id), error);
+                }
+            }
         }
         self.graph.read(&mut answers, held, loaded)
     }

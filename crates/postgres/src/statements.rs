@@ -19,6 +19,7 @@ macro_rules! statements {
 }
 
 statements! {
+    ahead { groups inputs load lock }
     attempt { insert remove }
     backlog { clear due load members owe pay put remove }
     cancel { clear due insert load reconcile remove }
@@ -28,7 +29,7 @@ statements! {
     edge { incoming load outgoing pair put reach remove }
     event { flow history insert newest read remove tail unseen }
     execution { enlist insert load lock put remove }
-    flow { due first insert load lock members put remove }
+    flow { due first free insert load lock members put remove }
     group { due free load lock of_flow put remove }
     hot { claim create finish start step }
     idempotency { due load put remove }

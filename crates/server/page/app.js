@@ -1,4 +1,4 @@
-// The live page: it shows lanes, executions and one execution, and changes nothing.
+// The live page: it shows lanes, executions, flows, one of either, and changes nothing.
 //
 // What must stay true:
 // * Everything that comes from the API reaches the document as text, never as markup.
@@ -17,15 +17,23 @@ const POLL_ACTIVE_MS = 1000; // steps and progress make no events, and someone i
 const COUNTS_GAP_MS = 5000;
 const STREAM_SILENCE_MS = 40_000; // the server writes a comment every 15 s
 const STREAM_BACKOFF_MAX_MS = 15_000;
-const STATES = ['waiting', 'delayed', 'active', 'completed', 'failed', 'cancelled', 'expired'];
+const GRAPH_NODES_MAX = 300; // more nodes are a table
+const GRAPH_EDGES_MAX = 1000; // the most that the API hands out at once
+const STATES = ['waiting', 'delayed', 'waiting_children', 'active', 'completed', 'failed', 'cancelled', 'expired', 'skipped'];
+const FLOW_STATES = ['open', 'completed', 'failed', 'cancelled'];
 // The names are those of the API, so that a shared link reads like a request.
 const FILTERS = ['state', 'lane_id', 'execution_kind', 'tag', 'namespace'];
+const FLOW_FILTERS = ['state', 'flow_kind', 'tag', 'namespace'];
 
 // What was read last. Views draw from here and from nowhere else.
-const data = { lanes: null, counts: null, list: null, history: null, payloads: new Map(), problem: null };
+const data = {
+  lanes: null, counts: null, list: null, history: null, payloads: new Map(), flows: null, flow: null, problem: null,
+};
 let route = { view: 'list', filters: {} };
 let rowsWanted = PAGE_ROWS;
 let zoom = null; // the attempt that fills the timeline; null shows the whole life
+let scale = null; // how large a graph is drawn: 'fit', 'full', or null for what is still readable
+let bucket = null; // the state of the members that are listed; null lists all
 let skewMs = 0; // how far the browser's clock is behind the store's, which decides
 
 // ---- Theme -------------------------------------------------------------------------------------
@@ -186,19 +194,24 @@ function bytes(n) {
 const shortId = (id) => `…${id.slice(-8)}`;
 const executionHref = (id) => `#/executions/${encodeURIComponent(id)}`;
 
-function listHref(filters) {
-  const query = new URLSearchParams(FILTERS.filter((name) => filters[name]).map((name) => [name, filters[name]]));
-  return `#/executions${query.size ? `?${query}` : ''}`;
+const flowHref = (id) => `#/flows/${encodeURIComponent(id)}`;
+
+function hrefOf(path, names, filters) {
+  const query = new URLSearchParams(names.filter((name) => filters[name]).map((name) => [name, filters[name]]));
+  return `#/${path}${query.size ? `?${query}` : ''}`;
 }
+
+const listHref = (filters) => hrefOf('executions', FILTERS, filters);
+const flowsHref = (filters) => hrefOf('flows', FLOW_FILTERS, filters);
 
 const copyButton = (text, what) => el('button', {
   type: 'button', class: 'copy', 'data-copy': text, 'aria-label': `Copy ${what}`, title: `Copy ${what}`,
 }, icon('copy'));
-const stateWord = (state) => el('span', { class: `state is-${state}` }, el('i'), state);
+const stateWord = (state) => el('span', { class: `state is-${state}` }, el('i'), words(state));
 const barOf = (percent, props) => el('span', { ...props, class: `bar ${props?.class ?? ''}` },
   el('i', { style: { width: `${percent}%` } }));
 
-const isTerminal = (x) => !['waiting', 'delayed', 'active'].includes(x.public_state);
+const isTerminal = (x) => !['waiting', 'delayed', 'waiting_children', 'active'].includes(x.public_state);
 /** Until when it waits. The snapshot says it only inside its sentence. */
 const wakeAt = (x) => Number(/until (\d+)/.exec(x.blocking_detail ?? '')?.[1] ?? 0);
 
@@ -284,8 +297,7 @@ async function refresh() {
   const began = performance.now();
   Object.assign(refresher, { timer: 0, abort, again: false });
   clearTimeout(refresher.poll);
-  const load = route.view === 'list' ? loadList : loadExecution;
-  const problem = await load(abort.signal).then(() => null, (error) => error);
+  const problem = await VIEWS[route.view].load(abort.signal).then(() => null, (error) => error);
   // Another route took over, and what was read belongs to the one before.
   if (abort.signal.aborted) return;
   data.problem = problem;
@@ -300,7 +312,9 @@ async function refresh() {
 
 // Creations, claims, steps and progress make no events, so the page polls also while it is live.
 function pollDelay() {
-  return route.view === 'execution' && data.history?.snapshot.public_state === 'active' ? POLL_ACTIVE_MS : POLL_MS;
+  const active = route.view === 'execution' ? data.history?.snapshot.public_state === 'active'
+    : route.view === 'flow' && data.flow?.flow.state === 'open' && data.flow.members.length <= GRAPH_NODES_MAX;
+  return active ? POLL_ACTIVE_MS : POLL_MS;
 }
 
 /** Begins anew: on a new route, with a new token, when the tab is looked at again. */
@@ -373,6 +387,7 @@ async function follow(abort) {
 
 function streamFilter() {
   if (route.view === 'execution') return new URLSearchParams({ execution_id: route.id });
+  if (route.view === 'flow') return new URLSearchParams({ flow_id: route.id });
   const given = ['lane_id', 'namespace', 'tag'].filter((name) => route.filters[name]);
   return new URLSearchParams(given.map((name) => [name, route.filters[name]]));
 }
@@ -467,7 +482,7 @@ function renderStates() {
   const chip = (state) => el('a', {
     'data-key': state || 'all', class: `chip is-${state || 'any'}`, href: listHref({ ...route.filters, state }),
     'aria-current': (route.filters.state ?? '') === state ? 'true' : null,
-  }, state ? el('i') : null, state || 'all',
+  }, state ? el('i') : null, words(state) || 'all',
   counted ? el('span', {}, whole.format(countOf(state, route.filters.lane_id))) : null);
   show($('states'), ['', ...STATES].map(chip));
 }
@@ -502,6 +517,7 @@ function executionCells(x, took) {
       el('a', { class: 'kind', href, title: x.execution_kind }, x.execution_kind),
       el('span', { class: 'under' },
         el('code', { title: x.execution_id }, shortId(x.execution_id)), copyButton(x.execution_id, 'the id'),
+        x.flow_id ? el('a', { class: 'of-flow', href: flowHref(x.flow_id), title: 'The flow it belongs to' }, x.node ?? 'in a flow') : null,
         el('span', { class: 'tags-line', title: tags }, tags))),
     el('td', { class: 'c-lane', title: x.lane_id }, x.lane_id),
     el('td', { class: 'c-note' }, standing(x)),
@@ -510,15 +526,18 @@ function executionCells(x, took) {
     el('td', { class: 'c-created' }, when(x.created_at))];
 }
 
+/** Why it ended. The engine gives its reasons as codes. */
+const because = (x) => (x.cancelled_by === 'engine' || x.public_state === 'skipped' ? words : String)(x.ended_because ?? '');
+
 /** What there is to say about where it stands, in one line. */
 function standing(x) {
   const line = (title, ...content) => el('span', { class: 'clip', title }, content.length ? content : title);
   const failure = x.failure ? `${x.failure.category}: ${x.failure.reason}` : '';
-  if (isTerminal(x)) return line(failure || (x.ended_because ?? ''));
+  if (isTerminal(x)) return line(failure || because(x));
   if (x.public_state === 'active') {
     return x.progress ? progressLine(x.progress) : line(`leased by ${x.current_lease?.worker.instance}`);
   }
-  if (x.public_state === 'waiting' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
+  if (x.public_state !== 'delayed' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
   const verb = x.blocking_reason === 'waiting_for_retry_backoff' ? 'retries ' : 'goes on ';
   return line(failure, verb, when(wakeAt(x)), failure ? ` · ${failure}` : '');
 }
@@ -535,11 +554,15 @@ const progressBar = (progress) => percentOf(progress) && barOf(progress.percent,
 });
 
 function listFoot(list) {
-  const note = (text) => el('p', { class: 'muted center' }, text);
-  if (!list) return note('Loading…');
+  if (!list) return el('p', { class: 'muted center' }, 'Loading…');
   const shown = list.executions.length;
   if (shown === 0) return template($('clear').hidden ? 'first' : 'nothing');
-  if (!list.next) return note(`${count(shown, 'execution')}, and that is all.`);
+  return listEnd(shown, list.next, 'execution');
+}
+
+function listEnd(shown, next, what) {
+  const note = (text) => el('p', { class: 'muted center' }, text);
+  if (!next) return note(`${count(shown, what)}, and that is all.`);
   if (rowsWanted < ROWS_MAX) return el('button', { type: 'button', class: 'more', 'data-do': 'more' }, 'Load more');
   return note(`The newest ${whole.format(ROWS_MAX)} are shown. Narrow the filters to find others.`);
 }
@@ -582,7 +605,7 @@ async function loadPayload(key, path, signal) {
 function renderExecution() {
   const view = $('execution-view');
   const history = data.history?.of === route.id ? data.history : null;
-  const back = el('a', { class: 'back', href: listPlace.href }, icon('back'), 'Executions');
+  const back = backTo(history?.snapshot.flow_id);
   if (!history || isRefused()) {
     const what = data.problem ? problemCard(data.problem) : el('p', { class: 'muted' }, 'Loading…');
     show(view, back, el('div', { class: 'card pad waiting-room' }, what));
@@ -599,6 +622,12 @@ function renderExecution() {
   return false;
 }
 
+/** Where one came from: a flow, if that was looked at last, or the list. */
+function backTo(flow) {
+  if (flow && flow === lastFlow) return el('a', { class: 'back', href: flowHref(flow) }, icon('back'), 'Flow');
+  return el('a', { class: 'back', href: places.list.href }, icon('back'), 'Executions');
+}
+
 const section = (title, size, ...children) => el('section', { class: 'card', 'data-key': title },
   el('h2', { class: 'card-title' }, title, size ? el('span', { class: 'size' }, whole.format(size)) : null), ...children);
 const none = (text) => el('p', { class: 'none' }, text);
@@ -609,15 +638,16 @@ function headCard(x) {
     el('div', { class: 'under' },
       el('code', { class: 'whole-id' }, x.execution_id), copyButton(x.execution_id, 'the id')),
     el('dl', { class: 'facts' }, facts(x)),
-    tagList(x.tags), progressPanel(x.progress), leasePanel(x.current_lease), troublePanels(x));
+    tagList(x.tags), flowPanel(x), progressPanel(x.progress), leasePanel(x.current_lease), troublePanels(x));
 }
+
+const fact = (name, value, more) =>
+  el('div', {}, el('dt', {}, name), el('dd', {}, value, more ? el('small', {}, ` ${more}`) : null));
 
 function facts(x) {
   const { attempts, retries, reclaims, replays } = x.counts;
   const extra = [[retries, 'retry', 'retries'], [reclaims, 'reclaim', 'reclaims'], [replays, 'replay', 'replays']]
     .filter(([n]) => n > 0).map(([n, one, many]) => `${n} ${n === 1 ? one : many}`).join(', ');
-  const fact = (name, value, more) =>
-    el('div', {}, el('dt', {}, name), el('dd', {}, value, more ? el('small', {}, ` ${more}`) : null));
   const took = x.started_at && x.completed_at ? `took ${duration(x.completed_at - x.started_at)}` : '';
   return [
     fact('Lane', el('a', { href: listHref({ lane_id: x.lane_id }) }, x.lane_id)),
@@ -632,14 +662,20 @@ function facts(x) {
   ];
 }
 
-function tagList(tags) {
-  const tag = ([key, value]) => el('a', { class: 'tag', href: listHref({ tag: `${key}:${value}` }), title: 'Executions with this tag' },
+function tagList(tags, href = listHref, what = 'Executions') {
+  const tag = ([key, value]) => el('a', { class: 'tag', href: href({ tag: `${key}:${value}` }), title: `${what} with this tag` },
     el('span', {}, key), shorten(value, 60));
   return Object.keys(tags).length ? el('div', { class: 'tags' }, Object.entries(tags).map(tag)) : null;
 }
 
 const panel = (title, tone, text, more) => el('div', { class: `panel ${tone}`, 'data-key': title },
   el('b', {}, title), el('span', { class: 'grow' }, text), more);
+
+function flowPanel(x) {
+  if (!x.flow_id) return null;
+  const link = el('a', { class: 'to-flow', href: flowHref(x.flow_id) }, el('code', {}, x.flow_id));
+  return panel('Flow', '', x.node ? [el('b', { class: 'as' }, x.node), ' in ', link] : link);
+}
 
 function progressPanel(progress) {
   if (!progress) return null;
@@ -666,9 +702,10 @@ function troublePanels(x) {
     const text = wakes ? [`${what}, goes on `, when(wakeAt(x))] : x.blocking_detail ?? what;
     panels.push(trouble('Waits', x.public_state, text));
   }
-  const because = x.ended_because ?? '';
-  if (x.public_state === 'cancelled') panels.push(trouble('Cancelled', 'cancelled', `by ${x.cancelled_by}: ${because}`));
-  if (x.public_state === 'expired') panels.push(trouble('Expired', 'expired', because));
+  const why = because(x);
+  if (x.public_state === 'cancelled') panels.push(trouble('Cancelled', 'cancelled', `by ${words(x.cancelled_by)}: ${why}`));
+  if (x.public_state === 'expired') panels.push(trouble('Expired', 'expired', why));
+  if (x.public_state === 'skipped') panels.push(trouble('Skipped', 'skipped', why));
   const title = isTerminal(x) ? 'Failed' : 'Last failure';
   if (x.failure) panels.push(trouble(title, 'failed', [el('code', {}, x.failure.category), ` ${x.failure.reason}`]));
   return panels;
@@ -726,7 +763,7 @@ function eventsSection({ events, more }) {
 }
 
 const TONES = {
-  success: 'completed', failed: 'failed', cancelled: 'cancelled', expired: 'expired',
+  success: 'completed', failed: 'failed', cancelled: 'cancelled', expired: 'expired', skipped: 'skipped',
   ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled', ended_expired: 'expired',
   interrupted_reclaimed: 'expired', attempt_failed: 'failed', lease_expired: 'expired', lease_revoked: 'expired',
   under_way: 'active', paused: 'delayed', held: 'delayed',
@@ -1026,13 +1063,481 @@ function showTip(event) {
   Object.assign(tip.style, { left: `${Math.max(8, left)}px`, top: `${Math.max(8, top)}px` });
 }
 
+// ---- Flows -------------------------------------------------------------------------------------
+
+async function loadFlows(signal) {
+  const query = new URLSearchParams({ ...route.filters, limit: rowsWanted });
+  const of = flowsHref(route.filters);
+  data.flows = { ...await get(`/v1/flows?${query}`, signal), of };
+}
+
+/** Draws the list of flows; answers whether the problem, if there is one, stands in its place. */
+function renderFlows() {
+  document.title = 'Flows · FlowFabric';
+  renderFlowFilters();
+  const list = data.flows?.of === flowsHref(route.filters) ? data.flows : null;
+  const instead = isRefused() || (!list && data.problem);
+  const rows = instead ? [] : (list?.flows ?? []);
+  $('flow-table').classList.toggle('is-empty', rows.length === 0);
+  show($('flow-rows'), rows.map(flowRow));
+  show($('flow-foot'), instead ? problemCard(data.problem) : flowsFoot(list));
+  return instead;
+}
+
+function renderFlowFilters() {
+  const form = $('flow-filters').elements;
+  const kinds = new Set((data.flows?.flows ?? []).map((flow) => flow.flow_kind));
+  show($('flow-kinds'), [...kinds].sort().map((value) => el('option', { value, 'data-key': value }, value)));
+  for (const name of FLOW_FILTERS) {
+    if (form[name] && form[name] !== document.activeElement) form[name].value = route.filters[name] ?? '';
+  }
+  $('flow-clear').hidden = FLOW_FILTERS.every((name) => !route.filters[name]);
+  const chip = (state) => el('a', {
+    'data-key': state || 'all', class: `chip is-${state || 'any'}`, href: flowsHref({ ...route.filters, state }),
+    'aria-current': (route.filters.state ?? '') === state ? 'true' : null,
+  }, state ? el('i') : null, state || 'all');
+  show($('flow-states'), ['', ...FLOW_STATES].map(chip));
+}
+
+function flowsFoot(list) {
+  if (!list) return el('p', { class: 'muted center' }, 'Loading…');
+  if (list.flows.length === 0) return template($('flow-clear').hidden ? 'first-flow' : 'nothing-flow');
+  return listEnd(list.flows.length, list.next, 'flow');
+}
+
+const endedOf = ({ ended }) => ended.well + ended.badly;
+const flowTook = (flow) => duration((flow.ended_at ?? now()) - flow.created_at);
+
+function flowRow(flow) {
+  const sign = [flow.last_mutation_at, flowTook(flow), relative(flow.created_at)].join();
+  return signed(el, 'tr', flow.flow_id, sign, () => flowCells(flow));
+}
+
+function flowCells(flow) {
+  const href = flowHref(flow.flow_id);
+  const tags = Object.entries(flow.tags).map(([key, value]) => `${key}:${value}`).join('  ');
+  const note = flow.cancel_reason ?? (flow.sealed || flow.ended_at ? '' : 'more may be added');
+  return [{ 'data-href': href, class: `is-${flow.state}` },
+    el('td', { class: 'c-state' }, stateWord(flow.state)),
+    el('td', { class: 'c-what' },
+      el('a', { class: 'kind', href, title: flow.flow_kind }, flow.flow_kind),
+      el('span', { class: 'under' },
+        el('code', { title: flow.flow_id }, shortId(flow.flow_id)), copyButton(flow.flow_id, 'the id'),
+        el('span', { class: 'tags-line', title: tags }, tags))),
+    el('td', { class: 'c-progress' }, endedLine(flow)),
+    el('td', { class: 'c-note' }, el('span', { class: 'clip', title: note }, note)),
+    el('td', { class: 'c-took' }, flowTook(flow)),
+    el('td', { class: 'c-created' }, when(flow.created_at))];
+}
+
+/** How many members have ended, well and badly, of all. */
+function endedLine(flow) {
+  const share = (n) => `${(100 * n) / Math.max(1, flow.node_count)}%`;
+  const text = `${whole.format(endedOf(flow))} of ${whole.format(flow.node_count)}`;
+  return el('span', { class: 'progress-line' },
+    el('span', { class: 'bar parts', role: 'img', 'aria-label': `${text} ended` },
+      el('i', { class: 'is-completed', style: { width: share(flow.ended.well) } }),
+      // A single one must be seen beside thousands.
+      flow.ended.badly ? el('i', { class: 'is-failed', style: { width: `max(3px, ${share(flow.ended.badly)})` } }) : null),
+    el('span', {}, text));
+}
+
+// ---- One flow ----------------------------------------------------------------------------------
+
+async function loadFlow(signal) {
+  const { id } = route;
+  const path = `/v1/flows/${encodeURIComponent(id)}`;
+  const [flow, summary, { members, next }] = await Promise.all([
+    get(path, signal), get(`${path}/summary`, signal), get(`${path}/members?limit=${ROWS_MAX}`, signal)]);
+  const drawable = flow.node_count <= GRAPH_NODES_MAX && flow.edge_count <= GRAPH_EDGES_MAX;
+  // No edge changes without its flow, so that most of the time they need not be read again.
+  const seen = [id, flow.graph_revision, flow.last_mutation_at].join();
+  let edges = data.flow?.seen === seen ? data.flow.edges : null;
+  if (drawable && !edges) ({ edges } = await get(`${path}/edges?limit=${GRAPH_EDGES_MAX}`, signal));
+  data.flow = { of: id, flow, summary, members, more: Boolean(next), edges: edges ?? [], drawable, seen };
+}
+
+/** Draws one flow; answers whether the problem, if there is one, stands in its place. */
+function renderFlow() {
+  const view = $('flow-view');
+  const read = data.flow?.of === route.id ? data.flow : null;
+  const back = el('a', { class: 'back', href: places.flows.href }, icon('back'), 'Flows');
+  if (!read || isRefused()) {
+    const what = data.problem ? problemCard(data.problem) : el('p', { class: 'muted' }, 'Loading…');
+    show(view, back, el('div', { class: 'card pad waiting-room' }, what));
+    return true;
+  }
+  document.title = `${read.flow.flow_kind} · ${read.summary.public_flow_state} · FlowFabric`;
+  const drawable = read.drawable && read.members.length > 0;
+  const layout = drawable ? layoutOf(read) : null;
+  const shown = view.querySelector('.graph-frame') && renderFlow.shown === route.id;
+  show(view, back, flowHead(read), drawable ? graphSection(read, layout) : null, membersSection(read, layout));
+  if (!shown) centreGraph();
+  renderFlow.shown = route.id;
+  return false;
+}
+
+function flowHead({ flow, summary }) {
+  const state = summary.public_flow_state;
+  const took = flow.ended_at ? `took ${flowTook(flow)}` : '';
+  return el('section', { class: `card pad is-${state}`, 'data-key': 'head' },
+    el('div', { class: 'head-line' }, el('h1', {}, flow.flow_kind), stateWord(state)),
+    el('div', { class: 'under' }, el('code', { class: 'whole-id' }, flow.flow_id), copyButton(flow.flow_id, 'the id')),
+    el('dl', { class: 'facts' },
+      fact('Members', `${whole.format(endedOf(flow))} of ${whole.format(flow.node_count)}`, 'ended'),
+      fact('Namespace', flow.namespace),
+      fact('Created', when(flow.created_at), flow.creator_identity ? `by ${flow.creator_identity}` : ''),
+      flow.ended_at ? fact('Ended', when(flow.ended_at), took) : fact('Running for', flowTook(flow))),
+    tagList(flow.tags, flowsHref, 'Flows'), buckets(summary), flowPanels(flow));
+}
+
+const POLICIES = {
+  cancel_all: 'with all its members', cancel_pending: 'what ran went on', cancel_flow_only: 'its members went on',
+};
+
+function flowPanels(flow) {
+  const panels = [];
+  if (flow.cancelled_at) {
+    const text = [flow.cancel_reason, el('small', {}, ` ${POLICIES[flow.cancellation_policy] ?? ''}, `, when(flow.cancelled_at))];
+    panels.push(panel('Cancelled', 'trouble is-cancelled', text));
+  } else if (!flow.sealed && !flow.ended_at) {
+    panels.push(panel('Open', '', 'More may be added. It ends once it is sealed and all its members have ended.'));
+  }
+  return panels;
+}
+
+// What has ended comes first, as in a bar that fills.
+const BUCKETS = ['completed', 'skipped', 'cancelled', 'expired', 'failed', 'active', 'delayed', 'waiting', 'waiting_children'];
+
+/** What the members are doing: a bar, and a button for each state that lists those in it. */
+function buckets(summary) {
+  const total = Math.max(1, summary.total_members);
+  const some = BUCKETS.map((state) => [state, summary[`members_${state}`]]).filter(([, n]) => n > 0);
+  if (some.length === 0) return null;
+  const button = ([state, n]) => el('button', {
+    type: 'button', class: `chip is-${state}`, 'data-key': state, 'data-bucket': state,
+    'aria-pressed': bucket === state ? 'true' : 'false', title: 'List these',
+  }, el('i'), words(state), el('span', {}, whole.format(n)));
+  return el('div', { class: 'buckets' },
+    el('span', { class: 'bar parts', 'aria-hidden': 'true' }, some.map(([state, n]) =>
+      el('i', { class: `is-${state}`, 'data-key': state, style: { width: `${(100 * n) / total}%` } }))),
+    el('div', { class: 'states' }, some.map(button)));
+}
+
+const nameOf = (x) => x.node ?? shortId(x.execution_id);
+// What a person looks for first.
+const URGENCY = ['failed', 'expired', 'cancelled', 'active', 'delayed', 'waiting', 'waiting_children', 'skipped', 'completed'];
+const collator = new Intl.Collator('en', { numeric: true });
+const byName = (a, b) => collator.compare(nameOf(a), nameOf(b)) || (a.execution_id < b.execution_id ? -1 : 1);
+const byState = (a, b) =>
+  URGENCY.indexOf(a.public_state) - URGENCY.indexOf(b.public_state) || byName(a, b);
+
+function membersSection({ members, more, summary }, layout) {
+  const rank = layout && new Map(layout.nodes.map((node, i) => [node.id, i]));
+  const order = rank ? (a, b) => rank.get(a.execution_id) - rank.get(b.execution_id) : byState;
+  const listed = members.filter((x) => !bucket || x.public_state === bucket).sort(order);
+  if (listed.length === 0) return section('Members', 0, none(members.length ? `None is ${words(bucket)} now.` : 'It has none yet.'));
+  const head = [['state', 'State'], ['what', 'Member'], ['note', 'Standing'], ['attempts', 'Attempts'], ['took', 'Took']];
+  return section('Members', summary.total_members,
+    el('table', { class: 'members' },
+      el('thead', {}, el('tr', {}, head.map(([name, text]) => el('th', { scope: 'col', class: `c-${name}` }, text)))),
+      el('tbody', {}, listed.map(memberRow))),
+    more ? none(`The first ${whole.format(ROWS_MAX)} are shown.`) : null);
+}
+
+function memberRow(x) {
+  const took = x.started_at ? duration((x.completed_at ?? now()) - x.started_at) : '–';
+  const sign = [x.last_mutation_at, x.public_state, took, relative(wakeAt(x)), x.progress?.at].join();
+  const href = executionHref(x.execution_id);
+  return signed(el, 'tr', `member ${x.execution_id}`, sign, () => [{ 'data-href': href, class: `is-${x.public_state}` },
+    el('td', { class: 'c-state' }, stateWord(x.public_state)),
+    el('td', { class: 'c-what' }, el('a', { class: 'kind', href, title: nameOf(x) }, nameOf(x)),
+      el('span', { class: 'under' }, x.execution_kind)),
+    el('td', { class: 'c-note' }, standing(x)),
+    el('td', { class: 'c-attempts' }, x.counts.attempts),
+    el('td', { class: 'c-took' }, took)]);
+}
+
+// ---- Graph -------------------------------------------------------------------------------------
+
+const NODE_WIDTH = 172;
+const NODE_HEIGHT = 48;
+const PASS_HEIGHT = 8; // an edge on its way to a later layer
+const GAP_X = 68;
+const GAP_X_MAX = 240; // between layers whose edges lead far up and down
+const GAP_Y = 16;
+const GRAPH_PAD = 18;
+const SWEEPS = 8;
+const DENSE = 60; // more edges are drawn finer
+const READABLE = 0.75; // drawn smaller than this, names can hardly be read
+
+/** Where everything stands. It is computed anew only when the graph has grown. */
+function layoutOf({ of, flow, members, edges }) {
+  const key = [of, flow.graph_revision, members.length, edges.length].join();
+  if (layoutOf.key === key) return layoutOf.layout;
+  const nodes = [...members].sort(byName).map((x) => item(x.execution_id, NODE_HEIGHT));
+  const place = new Map(nodes.map((node) => [node.id, node]));
+  const links = edges
+    .map((edge) => ({ id: edge.edge_id, from: place.get(edge.upstream_execution_id), to: place.get(edge.downstream_execution_id) }))
+    .filter(({ from, to }) => from && to);
+  putInLayers(nodes, links);
+  const layers = [];
+  for (const node of nodes) (layers[node.layer] ??= []).push(node);
+  for (const link of links) thread(link, layers);
+  orderLayers(layers);
+  placeLayers(layers);
+  nodes.sort((a, b) => a.layer - b.layer || a.y - b.y);
+  const layout = { nodes, links, ...frameOf(layers) };
+  Object.assign(layoutOf, { key, layout });
+  return layout;
+}
+
+/** Moves everything to where it is drawn; answers how large that is. */
+function frameOf(layers) {
+  const all = layers.flat();
+  const top = Math.min(...all.map(({ y, height }) => y - height / 2)) - GRAPH_PAD;
+  let x = GRAPH_PAD;
+  for (const layer of layers) {
+    const steepest = Math.max(0, ...layer.flatMap((each) => [...each.after].map((next) => Math.abs(next.y - each.y))));
+    for (const each of layer) each.x = x;
+    x += NODE_WIDTH + Math.min(GAP_X_MAX, GAP_X + steepest / 12);
+  }
+  for (const each of all) each.y -= top;
+  return {
+    width: GRAPH_PAD + Math.max(...all.map((each) => each.x)) + NODE_WIDTH,
+    height: GRAPH_PAD + Math.max(...all.map(({ y, height }) => y + height / 2)),
+  };
+}
+
+/** A node, or what passes a layer. `before` and `after` are its neighbours in the layers beside it. */
+const item = (id, height) => ({ id, height, layer: 0, before: new Set(), after: new Set(), passes: [] });
+
+/** The layer of a node is the longest way to it from one that waits for nothing. */
+function putInLayers(nodes, links) {
+  const waits = new Map(nodes.map((node) => [node, 0]));
+  for (const { to } of links) waits.set(to, waits.get(to) + 1);
+  const free = nodes.filter((node) => waits.get(node) === 0);
+  const following = Map.groupBy(links, ({ from }) => from);
+  for (let node = free.pop(); node; node = free.pop()) {
+    for (const { to } of following.get(node) ?? []) {
+      to.layer = Math.max(to.layer, node.layer + 1);
+      waits.set(to, waits.get(to) - 1);
+      if (waits.get(to) === 0) free.push(to);
+    }
+  }
+}
+
+/** Leads an edge through the layers between its ends, on a way that all edges of its node share. */
+function thread(link, layers) {
+  const { from, to } = link;
+  link.way = [];
+  let at = from;
+  for (let layer = from.layer + 1; layer < to.layer; layer += 1) {
+    if (!from.passes[layer]) {
+      from.passes[layer] = { ...item(null, PASS_HEIGHT), layer };
+      layers[layer].push(from.passes[layer]);
+    }
+    const pass = from.passes[layer];
+    connect(at, pass);
+    link.way.push(pass);
+    at = pass;
+  }
+  connect(at, to);
+}
+
+function connect(a, b) {
+  a.after.add(b);
+  b.before.add(a);
+}
+
+/** Orders layers so that few edges cross: by where the neighbours are on average, to and fro. */
+function orderLayers(layers) {
+  const number = () => { for (const layer of layers) layer.forEach((each, i) => { each.at = i; }); };
+  number();
+  let best = { crossings: crossings(layers), order: layers.map((layer) => [...layer]) };
+  for (let sweep = 0; sweep < SWEEPS && best.crossings > 0; sweep += 1) {
+    const side = sweep % 2 === 0 ? 'before' : 'after';
+    for (const layer of side === 'before' ? layers : [...layers].reverse()) {
+      const wanted = new Map(layer.map((each) => [each, mean([...each[side]].map(({ at }) => at)) ?? each.at]));
+      layer.sort((a, b) => wanted.get(a) - wanted.get(b) || a.at - b.at);
+      layer.forEach((each, i) => { each.at = i; });
+    }
+    const crossed = crossings(layers);
+    if (crossed < best.crossings) best = { crossings: crossed, order: layers.map((layer) => [...layer]) };
+  }
+  best.order.forEach((layer, i) => { layers[i] = layer; });
+  number();
+}
+
+function crossings(layers) {
+  let sum = 0;
+  for (const layer of layers) {
+    const ends = layer.flatMap((from) => [...from.after].map((to) => [from.at, to.at]));
+    for (const [a, x] of ends) for (const [b, y] of ends) if (a < b && x > y) sum += 1;
+  }
+  return sum;
+}
+
+/** Heights near those of the neighbours, without overlapping, in the order of the layer. */
+function placeLayers(layers) {
+  for (const layer of layers) stack(layer, layer.map((each) => each.at * (NODE_HEIGHT + GAP_Y)));
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const side = sweep % 2 === 0 ? 'before' : 'after';
+    for (const layer of side === 'before' ? layers : [...layers].reverse()) {
+      stack(layer, layer.map((each) => mean([...each[side]].map(({ y }) => y)) ?? each.y));
+    }
+  }
+}
+
+/** The places nearest to the ones wanted that are in order and far enough apart. */
+function stack(layer, wanted) {
+  const offsets = [];
+  layer.forEach(({ height }, i) => {
+    offsets.push(i === 0 ? 0 : offsets[i - 1] + (layer[i - 1].height + height) / 2 + GAP_Y);
+  });
+  // Without the distances it is enough that they do not fall: neighbours that would are pooled.
+  const pools = [];
+  wanted.forEach((y, i) => {
+    pools.push({ mean: y - offsets[i], size: 1 });
+    while (pools.length > 1 && pools.at(-2).mean > pools.at(-1).mean) {
+      const [a, b] = pools.splice(-2);
+      const size = a.size + b.size;
+      pools.push({ mean: (a.mean * a.size + b.mean * b.size) / size, size });
+    }
+  });
+  const flat = pools.flatMap((pool) => Array(pool.size).fill(pool.mean));
+  layer.forEach((each, i) => { each.y = flat[i] + offsets[i]; });
+}
+
+const mean = (all) => (all.length ? all.reduce((sum, one) => sum + one, 0) / all.length : null);
+
+function graphSection(read, layout) {
+  const room = Math.max(240, $('flow-view').clientWidth - 2);
+  const fit = Math.min(1, room / layout.width, graphHeight() / layout.height);
+  const chosen = scale ?? (fit < READABLE ? 'readable' : 'fit');
+  const drawnAt = { fit, full: 1, readable: Math.min(1, Math.max(READABLE, fit)) }[chosen];
+  const groups = new Map(read.flow.edge_groups.map((group) => [group.downstream_execution_id, group]));
+  const members = new Map(read.members.map((x) => [x.execution_id, x]));
+  const edges = new Map(read.edges.map((edge) => [edge.edge_id, edge]));
+  const spoken = `${count(layout.nodes.length, 'node')} and ${count(layout.links.length, 'edge')}; the nodes are listed below`;
+  const node = svg('svg', {
+    class: layout.links.length > DENSE ? 'graph dense' : 'graph', 'data-key': 'graph', role: 'group', 'aria-label': spoken,
+    width: Math.round(layout.width * drawnAt), height: Math.round(layout.height * drawnAt),
+    viewBox: `0 0 ${layout.width} ${layout.height}`,
+  }, layout.links.map((link) => drawEdge(link, edges.get(link.id), members)),
+  layout.nodes.map((place) => drawNode(place, members.get(place.id), groups.get(place.id))));
+  return section('Graph', layout.nodes.length, fit < 1 ? scaleButtons(chosen) : null,
+    el('div', { class: 'graph-frame', 'data-key': 'frame', tabindex: 0, role: 'region', 'aria-label': 'Graph' }, node),
+    graphLegend(read.edges));
+}
+
+// As the style sheet bounds its frame.
+const graphHeight = () => Math.min(0.74 * innerHeight, 760);
+
+function scaleButtons(chosen) {
+  const button = ([value, text]) => el('button', {
+    type: 'button', 'data-scale': value, 'aria-pressed': chosen === value ? 'true' : 'false',
+  }, text);
+  return el('div', { class: 'zoom', 'data-key': 'scale', role: 'group', 'aria-label': 'How large the graph is drawn' },
+    [['fit', 'whole graph'], ['readable', 'readable'], ['full', 'full size']].map(button));
+}
+
+/** Brings the first layer into sight: beside a wide fan it stands far down. */
+function centreGraph() {
+  const frame = document.querySelector('.graph-frame');
+  const first = frame?.querySelector('.node')?.getBoundingClientRect();
+  if (first) frame.scrollTop += first.top - frame.getBoundingClientRect().top - frame.clientHeight / 2;
+}
+
+const KIND_WORDS = { success_only: 'on success', any_terminal: 'however it ends', failure_only: 'on failure' };
+
+function graphLegend(edges) {
+  const kinds = Object.keys(KIND_WORDS).filter((kind) => edges.some((edge) => edge.dependency_kind === kind));
+  if (kinds.length < 2) return null;
+  const key = (kind) => el('span', {}, svg('svg', { width: 26, height: 8, class: `edge kind-${kind}` },
+    svg('path', { d: 'M0 4h26' })), KIND_WORDS[kind]);
+  return el('p', { class: 'legend', 'aria-hidden': 'true' }, kinds.map(key));
+}
+
+function drawEdge({ id, from, to, way }, edge, members) {
+  if (!edge) return null;
+  const curve = (x1, y1, x2, y2) => `C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}`;
+  let [x, y] = [from.x + NODE_WIDTH, from.y];
+  let d = `M${x} ${y}`;
+  for (const pass of way) {
+    d += `${curve(x, y, pass.x, pass.y)}H${pass.x + NODE_WIDTH}`;
+    [x, y] = [pass.x + NODE_WIDTH, pass.y];
+  }
+  const head = `M${to.x - 7} ${to.y - 4}l6 4l-6 4`;
+  const names = [from, to].map((end) => nameOf(members.get(end.id)));
+  const sign = [d, edge.edge_state].join();
+  return signed(svg, 'g', `edge ${id}`, sign, () => {
+    const tip = [names.join(' → '), `${KIND_WORDS[edge.dependency_kind]} · ${edge.edge_state}`,
+      edge.name ? `its result is read as ${edge.name}` : '', edge.data_passing_ref ? 'its result becomes the input' : '']
+      .filter(Boolean).join('\n');
+    return [{ class: `edge state-${edge.edge_state} kind-${edge.dependency_kind}`, 'data-tip': tip },
+      svg('path', { class: 'reach', d: d + curve(x, y, to.x - 1, to.y) }),
+      svg('path', { d: d + curve(x, y, to.x - 1, to.y) }), svg('path', { class: 'head', d: head })];
+  });
+}
+
+function joinWord(group) {
+  const { kind, k } = group?.policy ?? {};
+  if (!group || kind === 'all_of') return '';
+  return kind === 'any_of' ? `any of ${group.total_deps}` : `${k} of ${group.total_deps}`;
+}
+
+function nodeLine(x, group) {
+  const took = x.started_at ? duration((x.completed_at ?? now()) - x.started_at) : '';
+  if (x.public_state === 'active' && x.progress && percentOf(x.progress)) return `active · ${percentOf(x.progress)}`;
+  if (x.public_state === 'waiting_children' && group) return `waits for ${count(group.running_count, 'other')}`;
+  if (x.public_state === 'delayed' && wakeAt(x)) return `delayed · ${relative(wakeAt(x))}`;
+  return [words(x.public_state), took].filter(Boolean).join(' · ');
+}
+
+function drawNode({ id, x, y }, member, group) {
+  if (!member) return null;
+  const name = nameOf(member);
+  const line = nodeLine(member, group);
+  const join = joinWord(group);
+  const sign = [x, y, name, line, join, member.public_state, group?.satisfied_count, group?.failed_count].join();
+  return signed(svg, 'a', `node ${id}`, sign, () => {
+    const [left, top] = [x, y - NODE_HEIGHT / 2];
+    const why = member.failure ? `${member.failure.category}: ${member.failure.reason}` : because(member);
+    const waits = join ? `${join}: ${group.satisfied_count} so far${group.failed_count ? `, ${group.failed_count} in vain` : ''}` : '';
+    const tip = [name, `${member.execution_kind} in ${member.lane_id}`, line, waits, why].filter(Boolean).join('\n');
+    return [{ class: `node is-${member.public_state}`, href: executionHref(id), 'data-tip': tip, 'aria-label': `${name}, ${line}` },
+      svg('rect', { class: 'box', x: left, y: top, width: NODE_WIDTH, height: NODE_HEIGHT, rx: 9 }),
+      svg('circle', { cx: left + 16, cy: top + 17, r: 4.5 }),
+      svg('text', { class: 'name', x: left + 28, y: top + 21 }, shorten(name, 19)),
+      svg('text', { class: 'line', x: left + 28, y: top + 37 }, shorten(line, 24)),
+      join ? joinMark(join, left, top) : null];
+  });
+}
+
+function joinMark(text, left, top) {
+  const width = 12 + text.length * 5.8;
+  return [svg('rect', { class: 'join', x: left + NODE_WIDTH - width - 10, y: top - 8, width, height: 16, rx: 8 }),
+    svg('text', { class: 'join-text', x: left + NODE_WIDTH - 10 - width / 2, y: top + 3.5, 'text-anchor': 'middle' }, text)];
+}
+
 // ---- Drawing and routing -----------------------------------------------------------------------
+
+const VIEWS = {
+  list: { load: loadList, render: renderList },
+  execution: { load: loadExecution, render: renderExecution },
+  flows: { load: loadFlows, render: renderFlows },
+  flow: { load: loadFlow, render: renderFlow },
+};
 
 function render() {
   drawn = new Map([...document.querySelectorAll('[data-sign]')].map(({ dataset }) => [dataset.key, dataset.sign]));
-  $('list-view').hidden = route.view !== 'list';
-  $('execution-view').hidden = route.view === 'list';
-  const placed = route.view === 'list' ? renderList() : renderExecution();
+  for (const view of Object.keys(VIEWS)) $(`${view}-view`).hidden = route.view !== view;
+  for (const tab of $('tabs').children) {
+    const own = tab.dataset.views.split(' ').includes(route.view);
+    tab.toggleAttribute('aria-current', own);
+  }
+  const placed = VIEWS[route.view].render();
   // The store or the way to it is in trouble: what was read last stays, with a word about it.
   const trouble = placed ? null : data.problem;
   $('notice').hidden = !trouble;
@@ -1045,39 +1550,49 @@ function render() {
 
 function parseRoute() {
   const [path, query] = location.hash.slice(1).split('?', 2);
-  const id = /^\/executions\/(.+)$/.exec(path)?.[1];
+  const [, kind, id] = /^\/(executions|flows)\/(.+)$/.exec(path) ?? [];
   if (!id) {
-    const given = [...new URLSearchParams(query)].filter(([name, value]) => FILTERS.includes(name) && value);
-    return { view: 'list', filters: Object.fromEntries(given) };
+    const [view, names] = path === '/flows' ? ['flows', FLOW_FILTERS] : ['list', FILTERS];
+    const given = [...new URLSearchParams(query)].filter(([name, value]) => names.includes(name) && value);
+    return { view, filters: Object.fromEntries(given) };
   }
+  const view = kind === 'flows' ? 'flow' : 'execution';
   try {
-    return { view: 'execution', id: decodeURIComponent(id) };
+    return { view, id: decodeURIComponent(id) };
   } catch {
-    return { view: 'execution', id }; // typed by hand; the API says what is wrong with it
+    return { view, id }; // typed by hand; the API says what is wrong with it
   }
 }
 
-const listPlace = { href: '#/executions', scroll: 0 };
+// Where each list was left, to return to.
+const places = { list: { href: '#/executions', scroll: 0 }, flows: { href: '#/flows', scroll: 0 } };
+const hrefOfList = ({ view, filters }) => (view === 'flows' ? flowsHref(filters) : listHref(filters));
+let lastFlow = null; // the flow that was looked at last
 
 function navigate() {
   const before = route;
-  if (before.view === 'list') Object.assign(listPlace, { href: listHref(before.filters), scroll: scrollY });
+  if (places[before.view]) Object.assign(places[before.view], { href: hrefOfList(before), scroll: scrollY });
   route = parseRoute();
-  zoom = null;
+  [zoom, scale, bucket] = [null, null, null];
   $('tip').hidden = true;
-  const back = route.view === 'list' && listHref(route.filters) === listPlace.href;
-  if (route.view === 'list' && !back) rowsWanted = PAGE_ROWS;
+  const list = places[route.view];
+  // A flow opened from a list is where its members lead back to.
+  lastFlow = route.view === 'flow' ? route.id : list ? null : lastFlow;
+  const back = list && hrefOfList(route) === list.href;
+  if (list && (!back || places[before.view])) rowsWanted = PAGE_ROWS;
   restart();
   render();
-  if (route.view !== before.view) scrollTo(0, back ? listPlace.scroll : 0);
+  if (route.view !== before.view) scrollTo(0, back ? list.scroll : 0);
 }
 
 function applyFilters(event) {
   event.preventDefault();
-  const form = $('filters').elements;
+  const form = event.currentTarget.elements;
   const filters = { ...route.filters };
-  for (const name of FILTERS) if (form[name]) filters[name] = form[name].value.trim();
-  location.hash = listHref(filters);
+  for (const name of route.view === 'flows' ? FLOW_FILTERS : FILTERS) {
+    if (form[name]) filters[name] = form[name].value.trim();
+  }
+  location.hash = hrefOfList({ view: route.view, filters });
 }
 
 async function copy(button) {
@@ -1106,6 +1621,8 @@ function onClick({ target }) {
   const row = target.closest('tr[data-href]');
   if (button?.dataset.copy !== undefined) copy(button);
   else if (button?.dataset.zoom) setZoom(button.dataset.zoom);
+  else if (button?.dataset.scale) setScale(button.dataset.scale);
+  else if (button?.dataset.bucket) setBucket(button.dataset.bucket);
   else if (button?.dataset.do === 'more') loadMore();
   else if (button?.dataset.do === 'token') restart();
   else if (step) openStep(step.dataset.step);
@@ -1115,6 +1632,17 @@ function onClick({ target }) {
 
 function setZoom(value) {
   zoom = value === 'all' ? null : Number(value);
+  render();
+}
+
+function setScale(value) {
+  scale = value;
+  render();
+  centreGraph();
+}
+
+function setBucket(state) {
+  bucket = bucket === state ? null : state;
   render();
 }
 
@@ -1140,15 +1668,20 @@ function start() {
   on('theme', 'click', toggleTheme);
   on('filters', 'submit', applyFilters);
   on('filters', 'change', applyFilters);
+  on('flow-filters', 'submit', applyFilters);
+  on('flow-filters', 'change', applyFilters);
   on('clear', 'click', () => { location.hash = listHref({}); });
+  on('flow-clear', 'click', () => { location.hash = flowsHref({}); });
   on('newest', 'click', () => { scrollTo(0, 0); refreshSoon(); });
   on('token-form', 'submit', keepToken);
   on('token-cancel', 'click', declineToken);
   on('token-dialog', 'cancel', declineToken);
   // The hash belongs to the routes, so the link moves the focus by hand.
   on('skip', 'click', (event) => { event.preventDefault(); $('main').focus(); });
-  on('execution-view', 'pointermove', showTip);
-  on('execution-view', 'pointerleave', showTip);
+  for (const view of ['execution-view', 'flow-view']) {
+    on(view, 'pointermove', showTip);
+    on(view, 'pointerleave', showTip);
+  }
   document.addEventListener('click', onClick);
   document.addEventListener('toggle', render, true);
   document.addEventListener('visibilitychange', restart);

@@ -204,9 +204,10 @@ pub async fn cancel(
         member_count = found.map_or(member_count, |flow| flow.nodes.into());
     }
     members.truncate(NAMED_MAX);
-    let status = match scheduled {
-        false => CancelFlowStatus::Cancelled,
-        true => CancelFlowStatus::CancellationScheduled,
+    let status = if scheduled {
+        CancelFlowStatus::CancellationScheduled
+    } else {
+        CancelFlowStatus::Cancelled
     };
     Ok(Json(CancelFlowAnswer {
         status,

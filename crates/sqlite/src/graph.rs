@@ -38,7 +38,7 @@ fn member_key(flow: FlowId, id: ExecutionId) -> (i64, [u8; 16], [u8; 16]) {
 /// Adds the rows of a flow that `key` names to `have`.
 pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), StoreError> {
     match key {
-        Key::Flow(id) => {
+        Key::Flow(id) | Key::FreeFlow(id) => {
             have.flows.insert(*id, one(tx, flow::load, flow_key(*id), read_flow)?);
         }
         Key::Group(flow, id) | Key::FreeGroup(flow, id) => {
@@ -82,6 +82,7 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
+        | Key::Input(_)
         | Key::Unseen(_) => unreachable!("no row of a flow: {key:?}"),
     }
     Ok(())
@@ -117,6 +118,8 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
             have.owed.insert(*flow, first(tx, backlog::members, *flow, CANCEL_CHUNK_MAX)?);
         }
         Key::Flow(_)
+        | Key::FreeFlow(_)
+        | Key::Input(_)
         | Key::Group(..)
         | Key::FreeGroup(..)
         | Key::Groups(_)

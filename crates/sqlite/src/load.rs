@@ -41,7 +41,12 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 let row = one(tx, consumer::load, (name.as_str(),), read_consumer)?;
                 have.consumers.insert(name.clone(), row);
             }
+            Key::Input(id) => {
+                let input = blobs(tx, &[BlobRef::Input(*id)])?.pop();
+                have.inputs.insert(*id, input);
+            }
             Key::Flow(_)
+            | Key::FreeFlow(_)
             | Key::Group(..)
             | Key::FreeGroup(..)
             | Key::Groups(_)

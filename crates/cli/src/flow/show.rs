@@ -166,7 +166,7 @@ impl Page {
         facts.push(("members", format!("{total}{told}")));
         if let Some(reason) = &flow.cancel_reason {
             let policy = flow.cancellation_policy.map_or("", policy_in_words);
-            facts.push(("cancelled", format!("{}{policy}", clean(reason))));
+            facts.push(("why", format!("{}{policy}", clean(reason))));
         }
         if !flow.sealed && flow.ended_at.is_none() {
             facts.push(("open", "more may be added; it ends after ff flow seal".to_owned()));

@@ -50,13 +50,6 @@ impl Canvas {
         }
     }
 
-    /// Takes the level line of a cell away, so that it passes under the upright one.
-    pub fn under(&mut self, row: usize, column: usize) {
-        if let Some(Cell::Line(sides)) = self.cell(row, column) {
-            *sides &= UP | DOWN;
-        }
-    }
-
     /// Writes a text; the column after it.
     pub fn text(&mut self, row: usize, column: usize, text: &str, style: Style) -> usize {
         let number = self.styles.len();

@@ -1,10 +1,13 @@
 //! Between two layers: which lines share an upright, and in which column each upright stands.
 //!
 //! A net is a set of rows on the left that all lead to the same set of rows on the right: one upright
-//! with branches. Nothing else is joined, so that a line can be followed: where two nets cross, the
-//! level one passes under the upright.
+//! with branches. Every line can be followed to where it leads and nowhere else: an upright has an arm
+//! to the left where a line leads into it and one to the right where one leads out of it, and a level
+//! line that goes on behind an upright without an arm to it passes under it.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use super::canvas::{DOWN, LEFT, RIGHT, UP};
 
 /// Up to so many nets every order of the uprights is tried.
 const TRIED_MAX: usize = 6;
@@ -55,6 +58,32 @@ impl Channel {
     /// The column of the first upright that leads to a row on the right.
     pub fn enters(&self, row: usize) -> Option<usize> {
         self.nets.iter().filter(|(_, net)| net.to.contains(&row)).map(|(column, _)| *column).min()
+    }
+}
+
+impl Channel {
+    /// Whether an upright stands in a column at a row.
+    pub fn stands(&self, column: usize, row: usize) -> bool {
+        let own = |(place, net): &(usize, Net)| {
+            let (first, last) = net.span();
+            *place == column && (first..=last).contains(&row)
+        };
+        self.nets.iter().any(own)
+    }
+
+    /// The sides of the upright of a net at a row.
+    pub fn sides(&self, column: usize, net: &Net, row: usize) -> u8 {
+        let (first, last) = net.span();
+        let (enters, leaves) = (net.from.contains(&row), net.to.contains(&row));
+        // Lines that go on are joined with the upright where nobody can be led astray: everything
+        // on it leads to the same place, or comes from the same.
+        let goes_on = enters && net.from.len() == 1 && self.leaves(row) > Some(column);
+        let came = leaves && net.to.len() == 1 && self.enters(row) < Some(column);
+        let arm = |side: u8, there: bool| if there { side } else { 0 };
+        arm(UP, row > first)
+            | arm(DOWN, row < last)
+            | arm(LEFT, enters || came)
+            | arm(RIGHT, leaves || goes_on)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::canvas::{Canvas, DOWN, LEFT, RIGHT, UP};
+use super::canvas::{Canvas, LEFT, RIGHT};
 use super::channel::Channel;
 use super::layout::{Item, Layout, What};
 use super::{Graph, sign};
@@ -162,36 +162,29 @@ impl Drawing<'_> {
         for (place, net) in &channel.nets {
             let (first, last) = net.span();
             for row in first..=last {
-                let up = if row > first { UP } else { 0 };
-                let down = if row < last { DOWN } else { 0 };
-                canvas.line(row, upright(*place), up | down);
+                canvas.line(row, upright(*place), channel.sides(*place, net, row));
             }
         }
+        // A level line passes under uprights that have nothing to do with it.
+        let mut level = |row: usize, from: usize, until: usize| {
+            let is_free = |at: &usize| {
+                !(0..channel.columns())
+                    .any(|place| upright(place) == *at && channel.stands(place, row))
+            };
+            (from..until).filter(is_free).for_each(|at| canvas.line(row, at, LEFT | RIGHT));
+        };
         for row in self.leaving(layer) {
-            match channel.leaves(row) {
-                Some(place) => {
-                    canvas.level(row, column..upright(place));
-                    canvas.line(row, upright(place), LEFT);
-                }
-                None => canvas.level(row, column..end),
-            }
+            level(row, column, channel.leaves(row).map_or(end, upright));
         }
-        let entered =
-            self.layout.layers[layer + 1].iter().filter(|item| self.is_entered(layer, item));
-        for item in entered {
+        let next = &self.layout.layers[layer + 1];
+        let entered = next.iter().filter(|item| self.is_entered(layer, item));
+        for item in entered.clone() {
             if let Some(place) = channel.enters(item.row) {
-                canvas.line(item.row, upright(place), RIGHT);
-                canvas.level(item.row, upright(place) + 1..end);
-            }
-            if let What::Node(_) = item.what {
-                canvas.faint(item.row, end, ARROW);
+                level(item.row, upright(place) + 1, end);
             }
         }
-        for (place, net) in &channel.nets {
-            let (first, last) = net.span();
-            for row in (first..=last).filter(|row| net.passes(*row)) {
-                canvas.under(row, upright(*place));
-            }
+        for item in entered.filter(|item| matches!(item.what, What::Node(_))) {
+            canvas.faint(item.row, end, ARROW);
         }
     }
 

@@ -203,10 +203,12 @@ pub async fn an_edge_lives_its_whole_life_in_one_batch(w: Arc<World>) {
     let flow = w.empty_flow().await;
     let [up, down] = w.members(flow).await;
     let fence = w.start(up).await;
-    let staging = StageEdge { kind: DependencyKind::SuccessOnly, ..w.staging(flow, up, down).await };
+    let staging =
+        StageEdge { kind: DependencyKind::SuccessOnly, ..w.staging(flow, up, down).await };
     let apply = ApplyEdge { flow, edge: staging.edge, upstream: None, downstream: None };
     let complete = super::calls::completion(up, fence, b"done");
-    let dispatch = ff_core::decide::dispatch::DispatchCompletion { flow, execution: up };
+    let dispatch =
+        ff_core::decide::dispatch::DispatchCompletion { flow, execution: up, eager: false };
     let batch = vec![staging.into(), apply.into(), complete.into(), dispatch.into()];
     let outcomes = w.batch(batch).await;
     assert_eq!(outcomes[3], Ok(Reply::DispatchCompletion(Dispatched::Advanced(1))));

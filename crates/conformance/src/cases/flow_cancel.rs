@@ -1,4 +1,5 @@
 //! Cancelling flows: what ended stays, the rest goes as the policy says, and nothing comes after.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::sync::Arc;
 

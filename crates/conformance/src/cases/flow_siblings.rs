@@ -181,7 +181,7 @@ pub async fn a_waiting_sibling_is_cancelled(w: Arc<World>) {
 
 /// Many siblings of one group go in one transaction: never half of them.
 pub async fn a_group_is_never_half_drained(w: Arc<World>) {
-    let sketch = (0..200).map(|n| format!("n{n}>z ")).collect::<String>();
+    let sketch = (0..200).map(|n| format!("n{n}>z")).collect::<Vec<_>>().join(" ");
     let drawn = w.sketch(&sketch).join("z", any_of()).submit().await;
     w.succeed(drawn.id("n0")).await;
     w.dispatch().await;
@@ -228,7 +228,7 @@ pub async fn a_group_may_fire_and_be_drained_in_one_batch(w: Arc<World>) {
     let (flow, z) = (drawn.flow, drawn.id("z"));
     w.succeed(drawn.id("a")).await;
     let batch = vec![
-        DispatchCompletion { flow, execution: drawn.id("a") }.into(),
+        DispatchCompletion { flow, execution: drawn.id("a"), eager: false }.into(),
         ReconcileSiblings { flow, downstream: z }.into(),
         CancelSiblings { flow, downstream: z }.into(),
     ];

@@ -1,4 +1,5 @@
 //! Submitting a graph: all of it at once, once, or nothing.
+#![allow(clippy::many_single_char_names, reason = "nodes of a sketch are called a, b, c")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use serde_json::json;
 use super::calls::tags;
 use crate::world::{Sketch, World, any_of, lane, name, namespace, quorum};
 
-fn key(text: &str) -> Option<IdempotencyKey> {
-    Some(IdempotencyKey::new(text).expect("a valid key"))
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::new(text).expect("a valid key")
 }
 
 /// Roots are claimable at once, and nothing else is.
@@ -40,7 +41,10 @@ pub async fn a_submitted_graph_is_gated_at_once(w: Arc<World>) {
         assert_eq!(edge.kind, DependencyKind::SuccessOnly);
     }
     let group = w.group(drawn.flow, c).await;
-    assert_eq!((group.policy, group.state, group.round), (EdgePolicy::AllOf, GroupState::Pending, 0));
+    assert_eq!(
+        (group.policy, group.state, group.round),
+        (EdgePolicy::AllOf, GroupState::Pending, 0)
+    );
     assert_eq!((group.staged, w.counted(drawn.flow, c).await), (2, [2, 0, 0, 0]));
     assert_eq!(w.find_group(drawn.flow, a).await, None);
 }
@@ -129,10 +133,13 @@ pub async fn the_same_id_with_other_content_names_the_field(w: Arc<World>) {
     let draw = |text: &str| w.more(flow, text);
     draw("a>b c>b").submit().await;
     let differing: [(Sketch<'_>, &str); 8] = [
-        (draw("a>b c>b").with(|s| {
-            s.flow.namespace = namespace("other");
-            s.graph.nodes.iter_mut().for_each(|n| n.create.namespace = namespace("other"));
-        }), "namespace"),
+        (
+            draw("a>b c>b").with(|s| {
+                s.flow.namespace = namespace("other");
+                s.graph.nodes.iter_mut().for_each(|n| n.create.namespace = namespace("other"));
+            }),
+            "namespace",
+        ),
         (draw("a>b c>b").with(|s| s.flow.kind = crate::world::kind("other")), "flow_kind"),
         (draw("a>b c>b").with(|s| s.flow.tags = tags(&[("app.a", "1")])), "tags"),
         (draw("a>b c>b d"), "nodes"),
@@ -149,7 +156,7 @@ pub async fn the_same_id_with_other_content_names_the_field(w: Arc<World>) {
 }
 
 fn keyed(sketch: Sketch<'_>, text: &str) -> SubmitFlow {
-    sketch.with(|submission| submission.idempotency_key = key(text)).submission()
+    sketch.with(|submission| submission.idempotency_key = Some(key(text))).submission()
 }
 
 /// The same key finds the original under whatever id it is sent again.
@@ -189,11 +196,11 @@ pub async fn a_submission_sets_the_window_of_its_key(w: Arc<World>) {
 
 /// One key names one thing: what an execution was created under is taken for a flow.
 pub async fn a_key_names_an_execution_or_a_flow(w: Arc<World>) {
-    w.create(Create { idempotency_key: key("x"), ..w.draft() }).await;
+    w.create(Create { idempotency_key: Some(key("x")), ..w.draft() }).await;
     let refused = w.refused(keyed(w.sketch("a"), "x")).await;
     assert_eq!(refused.code, Code::IdempotencyKeyConflict);
     w.run(keyed(w.sketch("a"), "f")).await.expect("it is valid");
-    let refused = w.refused(Create { idempotency_key: key("f"), ..w.draft() }).await;
+    let refused = w.refused(Create { idempotency_key: Some(key("f")), ..w.draft() }).await;
     assert_eq!(refused.code, Code::IdempotencyKeyConflict);
 }
 
@@ -232,11 +239,7 @@ pub async fn a_graph_that_makes_no_sense_is_refused(w: Arc<World>) {
         (w.sketch("a>c b>c").join("c", quorum(3)), Code::QuorumTooLarge, Some("k")),
         (w.sketch("a>c b>c").join("c", quorum(0)), Code::InvalidInput, Some("k")),
         (w.sketch("a>b").join("a", any_of()), Code::InvalidInput, Some("join")),
-        (
-            w.sketch("a>b").join("b", any_of()).join("b", any_of()),
-            Code::InvalidInput,
-            Some("join"),
-        ),
+        (w.sketch("a>b").join("b", any_of()).join("b", any_of()), Code::InvalidInput, Some("join")),
         (w.sketch(""), Code::InvalidInput, Some("nodes")),
         (
             w.sketch("a>c b>c").link("a", "c", left).link("b", "c", left),
@@ -264,7 +267,7 @@ pub async fn a_graph_that_makes_no_sense_is_refused(w: Arc<World>) {
             Some("execution_id"),
         ),
         (
-            w.sketch("a b").node("b", |create| create.idempotency_key = key("k")),
+            w.sketch("a b").node("b", |create| create.idempotency_key = Some(key("k"))),
             Code::InvalidInput,
             Some("idempotency_key"),
         ),
@@ -312,7 +315,7 @@ pub async fn a_flow_is_submitted_as_drafted(w: Arc<World>) {
 
 /// A wide graph takes one call, and its middle becomes claimable all together.
 pub async fn a_wide_graph_is_submitted_in_one_call(w: Arc<World>) {
-    let sketch = (0..300).map(|n| format!("s>n{n}>z ")).collect::<String>();
+    let sketch = (0..300).map(|n| format!("s>n{n}>z")).collect::<Vec<_>>().join(" ");
     let drawn = w.sketch(&sketch).submit().await;
     let flow = w.flow(drawn.flow).await;
     assert_eq!((flow.nodes, flow.edges), (302, 600));

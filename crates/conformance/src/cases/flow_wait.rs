@@ -263,6 +263,44 @@ pub async fn the_next_worker_waits_for_the_same(w: Arc<World>) {
     w.take(p).await;
 }
 
+/// A worker that begins anew tells again of every round there was, and nothing changes.
+pub async fn earlier_rounds_may_be_told_again(w: Arc<World>) {
+    let (drawn, p, fence) = parent(&w).await;
+    let flow = drawn.flow;
+    spawn(&w, flow, (p, fence), &["a", "b"], any_let_run()).await;
+    w.wait_children(flow, p, fence).await.expect("it is held");
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    let fence = w.start(p).await;
+    spawn(&w, flow, (p, fence), &["c", "d"], EdgePolicy::AllOf).await;
+    w.revoke(p).await.expect("it is held");
+    let fence = w.start(p).await;
+    let before = w.rows();
+    spawn(&w, flow, (p, fence), &["a", "b"], any_let_run()).await;
+    spawn(&w, flow, (p, fence), &["c", "d"], EdgePolicy::AllOf).await;
+    assert_eq!(w.rows(), before);
+    assert_eq!(w.wait_children(flow, p, fence).await, Ok(Waiting::Waiting));
+    w.succeed(drawn.id("c")).await;
+    w.dispatch().await;
+    assert_eq!(w.state(p).await, PublicState::WaitingChildren);
+    w.succeed(drawn.id("d")).await;
+    w.dispatch().await;
+    w.start(p).await;
+}
+
+/// A round may ask for the same as the one before it.
+pub async fn a_round_may_have_the_rule_of_the_one_before(w: Arc<World>) {
+    let (drawn, p, mut fence) = parent(&w).await;
+    for children in [["a", "b"], ["c", "d"], ["e", "f"]] {
+        spawn(&w, drawn.flow, (p, fence), &children, any_let_run()).await;
+        assert_eq!(w.group(drawn.flow, p).await.policy, any_let_run());
+        w.wait_children(drawn.flow, p, fence).await.expect("it is held");
+        w.succeed(drawn.id(children[1])).await;
+        w.dispatch().await;
+        fence = w.start(p).await;
+    }
+}
+
 /// An attempt does not run out of time while it waits.
 pub async fn waiting_does_not_use_up_the_attempt(w: Arc<World>) {
     let policy = json!({"timeout_policy": {"attempt_timeout_ms": 1_000}});

@@ -21,10 +21,15 @@ use ff_core::time::Millis;
 
 use super::store::{Tables, cut, take_out};
 
+/// What waits for nothing is due, whatever the clock says.
+const AT_ONCE: Millis = Millis::ZERO;
+
 impl Tables {
     pub(super) fn load_graph(&self, key: &Key, have: &mut GraphSet) {
         match key {
-            Key::Flow(id) => drop(have.flows.insert(*id, self.flows.get(id).cloned())),
+            Key::Flow(id) | Key::FreeFlow(id) => {
+                have.flows.insert(*id, self.flows.get(id).cloned());
+            }
             Key::Group(flow, id) | Key::FreeGroup(flow, id) => {
                 let key = (*flow, *id);
                 have.groups.insert(key, self.groups.get(&key).cloned());
@@ -80,6 +85,7 @@ impl Tables {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Input(_)
             | Key::Unseen(_) => unreachable!("these are not of flows"),
         }
     }
@@ -164,9 +170,12 @@ impl Tables {
         let mut rows: Vec<_> =
             self.dispatch.values().filter(|row| self.serves(row.execution, filter)).collect();
         rows.sort_by_key(|row| (row.at, row.execution));
-        let command =
-            |row: &ff_core::flow::Dispatch| DispatchCompletion { flow: row.flow, execution: row.execution };
-        rows.into_iter().map(|row| (row.at, command(row).into())).collect()
+        let command = |row: &ff_core::flow::Dispatch| DispatchCompletion {
+            flow: row.flow,
+            execution: row.execution,
+            eager: false,
+        };
+        rows.into_iter().map(|row| (AT_ONCE, command(row).into())).collect()
     }
 
     fn pending_cancels(&self, filter: &WorkFilter) -> Vec<(bool, PendingCancel)> {
@@ -184,8 +193,8 @@ impl Tables {
         rows.sort_by_key(|(flagged, row)| (!flagged, row.enqueued_at, order(row)));
         rows.into_iter()
             .map(|(_, row)| {
-                let PendingCancel { enqueued_at, flow, downstream } = row;
-                (enqueued_at, CancelSiblings { flow, downstream }.into())
+                let PendingCancel { flow, downstream, .. } = row;
+                (AT_ONCE, CancelSiblings { flow, downstream }.into())
             })
             .collect()
     }
@@ -196,8 +205,8 @@ impl Tables {
         rows.sort_by_key(|(_, row)| (row.enqueued_at, order(row)));
         rows.into_iter()
             .map(|(_, row)| {
-                let PendingCancel { enqueued_at, flow, downstream } = row;
-                (enqueued_at, ReconcileSiblings { flow, downstream }.into())
+                let PendingCancel { flow, downstream, .. } = row;
+                (AT_ONCE, ReconcileSiblings { flow, downstream }.into())
             })
             .collect()
     }
@@ -207,9 +216,7 @@ impl Tables {
         let mut rows: Vec<_> =
             self.backlogs.values().filter(|row| self.flow_serves(row.flow, filter)).collect();
         rows.sort_by_key(|row| (row.requested_at, row.flow.partition(), row.flow));
-        rows.into_iter()
-            .map(|row| (row.requested_at, CancelOwed { flow: row.flow }.into()))
-            .collect()
+        rows.into_iter().map(|row| (AT_ONCE, CancelOwed { flow: row.flow }.into())).collect()
     }
 
     /// Groups that wait for something that has ended, which nobody is about to tell them.
@@ -237,7 +244,7 @@ impl Tables {
         rows.into_iter()
             .map(|group| {
                 let Group { flow, downstream, .. } = *group;
-                (Millis::ZERO, ReconcileGroup { flow, downstream }.into())
+                (AT_ONCE, ReconcileGroup { flow, downstream }.into())
             })
             .collect()
     }

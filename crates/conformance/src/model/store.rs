@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ff_core::backend::{Agenda, Duty, WorkFilter};
 use ff_core::event::{Cursor, Event};
 use ff_core::execution::{AttemptRecord, Execution};
+use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, GroupState, PendingCancel};
 use ff_core::fold::{
     Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, LeaseRow, WorkingSet, WriteSet,
 };
-use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, GroupState, PendingCancel};
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
 use ff_core::limits::DEPTH_MAX;
@@ -83,7 +83,12 @@ impl Tables {
                 Key::Consumer(name) => {
                     have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }
+                Key::Input(id) => {
+                    let input = self.blobs.get(&BlobRef::Input(*id)).cloned();
+                    have.inputs.insert(*id, input);
+                }
                 Key::Flow(_)
+                | Key::FreeFlow(_)
                 | Key::Group(..)
                 | Key::FreeGroup(..)
                 | Key::Groups(_)

@@ -101,8 +101,7 @@ impl Decide for CancelFlow {
             FlowState::Cancelled { policy, reason, .. } => {
                 let (policy, reason) = (*policy, reason.clone());
                 let (members, scheduled) = (Vec::new(), false);
-                let reply =
-                    FlowCancelled { policy, reason, members, scheduled, repeated: true };
+                let reply = FlowCancelled { policy, reason, members, scheduled, repeated: true };
                 return Ok(Change::none(reply));
             }
             FlowState::Completed { .. } | FlowState::Failed { .. } => {

@@ -125,7 +125,8 @@ fn not_leaseable(x: &Execution, why: &str) -> Rejection {
 }
 
 impl Claim {
-    fn lease(&self, x: &Execution, runnable: &Runnable, at: Millis) -> Change<Leased> {
+    /// Leases what may be.
+    pub(super) fn lease(&self, x: &Execution, runnable: &Runnable, at: Millis) -> Change<Leased> {
         let mut claimed = x.changed(at);
         claimed.epoch += 1;
         claimed.started_at = x.started_at.or(Some(at));

@@ -21,6 +21,9 @@ pub struct DispatchCompletion {
     pub flow: FlowId,
     /// The member.
     pub execution: ExecutionId,
+    /// Whether it may as well be done later: whoever ends a member sends this along with it, and does
+    /// not wait for a flow that somebody else holds.
+    pub eager: bool,
 }
 
 /// The answer.
@@ -30,6 +33,8 @@ pub enum Dispatched {
     Advanced(u32),
     /// Somebody else was faster, or it was replayed.
     NoOp,
+    /// Somebody else holds the flow: it is left to be done later.
+    Later,
 }
 
 impl Decide for DispatchCompletion {
@@ -47,7 +52,11 @@ impl Decide for DispatchCompletion {
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let (flow, id) = (self.flow, self.execution);
-        let mut keys = vec![Key::Flow(flow), Key::Outgoing(flow, id), Key::Dispatch(id)];
+        let own = if self.eager { Key::FreeFlow(flow) } else { Key::Flow(flow) };
+        let mut keys = vec![own, Key::Outgoing(flow, id), Key::Dispatch(id)];
+        if have.graph.busy.contains(&flow) {
+            return keys;
+        }
         let Some(edges) = have.graph.outgoing.get(&(flow, id)) else { return keys };
         keys.push(Key::Execution(id));
         for edge in have.graph.edges_of(flow, Some(edges)) {
@@ -61,6 +70,9 @@ impl Decide for DispatchCompletion {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Dispatched>, Rejection> {
         let id = self.execution;
+        if have.graph.busy.contains(&self.flow) {
+            return Ok(Change::none(Dispatched::Later));
+        }
         if !matches!(have.graph.dispatch.get(&id), Some(Some(_))) {
             return Ok(Change::none(Dispatched::NoOp));
         }
@@ -82,8 +94,11 @@ impl Decide for DispatchCompletion {
         Ok(draft.change(Dispatched::Advanced(advanced)))
     }
 
-    fn again(_: &Dispatched) -> Again<Dispatched> {
-        Again::Reply(Dispatched::NoOp)
+    fn again(reply: &Dispatched) -> Again<Dispatched> {
+        match reply {
+            Dispatched::Advanced(_) | Dispatched::NoOp => Again::Reply(Dispatched::NoOp),
+            Dispatched::Later => Again::Further,
+        }
     }
 }
 

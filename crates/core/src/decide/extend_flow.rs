@@ -14,7 +14,8 @@ use crate::decide::create_flow::CreateFlow;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fence, Fingerprint};
 use crate::flow::{
-    Edge, EdgeState, Flow, Graph, GroupState, Link, Member, Node, Reach, circle,
+    Edge, EdgePolicy, EdgeState, Flow, Graph, GroupState, Link, Member, Node, NodeRef, Reach,
+    circle,
 };
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
@@ -50,7 +51,11 @@ const ROOTED: &str = "rooted";
 
 impl ExtendFlow {
     /// The flow, and whether it begins with this.
-    fn found(&self, have: &WorkingSet, cx: &Cx<'_>) -> Result<(Flow, Option<Execution>), Rejection> {
+    fn found(
+        &self,
+        have: &WorkingSet,
+        cx: &Cx<'_>,
+    ) -> Result<(Flow, Option<Execution>), Rejection> {
         let by = match self.by {
             None => None,
             Some((id, fence)) => {
@@ -67,8 +72,10 @@ impl ExtendFlow {
                 }
                 Ok((flow.clone(), None))
             }
-            (None, Some(x)) if x.flow().is_none() && self.flow == FlowId::rooted_at(x.id)
-                && x.id.partition() == self.flow.partition() =>
+            (None, Some(x))
+                if x.flow().is_none()
+                    && self.flow == FlowId::rooted_at(x.id)
+                    && x.id.partition() == self.flow.partition() =>
             {
                 let kind = FlowKind::new(ROOTED).expect("a valid kind");
                 let mut create = CreateFlow::new(self.flow, kind);
@@ -91,14 +98,11 @@ impl ExtendFlow {
         let Graph { nodes, links, joins } = &self.graph;
         let asks = self.seal || !(nodes.is_empty() && links.is_empty() && joins.is_empty());
         asks && (flow.sealed || !self.seal)
-            && nodes.iter().all(|node| {
-                have.execution(node.create.id).is_ok_and(|x| is_node(x, flow.id, node))
-            })
+            && nodes
+                .iter()
+                .all(|node| have.execution(node.create.id).is_ok_and(|x| is_node(x, flow.id, node)))
             && links.iter().all(|link| link_of(have, flow.id, link).is_some_and(|(_, same)| same))
-            && joins.iter().all(|(node, policy)| {
-                let group = have.graph.group((flow.id, node.id(flow.id)));
-                group.is_some_and(|group| group.staged > 0 && group.policy == *policy)
-            })
+            && joins.iter().all(|(node, _)| have.graph.group((flow.id, node.id(flow.id))).is_some())
     }
 
     /// Refuses edges that would close a circle through what is there.
@@ -178,23 +182,7 @@ impl Decide for ExtendFlow {
             add_node(&mut draft, node, cx)?;
         }
         for (node, policy) in &self.graph.joins {
-            let Some(x) = draft.member(node.id(flow.id)).cloned() else {
-                return Err(unknown(node));
-            };
-            let staged = |group: &crate::flow::Group| {
-                group.staged > 0 && (group.policy == *policy || group.state == GroupState::Pending)
-            };
-            match draft.group(x.id) {
-                // Sent again.
-                Some(group) if staged(group) && group.policy == *policy => {}
-                Some(group) if staged(group) => return Err(group_policy::fixed(x.id)),
-                Some(_) | None => {
-                    unfinished(&x)?;
-                    let mut group = draft.open_group(&x)?;
-                    group.policy = *policy;
-                    draft.put_group(group);
-                }
-            }
+            self.join(&mut draft, node, *policy, have)?;
         }
         let mut applied = Vec::with_capacity(self.graph.links.len());
         for link in &self.graph.links {
@@ -224,6 +212,39 @@ impl Decide for ExtendFlow {
 }
 
 impl ExtendFlow {
+    /// Sets what a node waits for, in the round that its new edges belong to. If none of them is new
+    /// it was sent again: a member that runs anew tells of its earlier rounds, too.
+    fn join(
+        &self,
+        draft: &mut Draft<'_>,
+        node: &NodeRef,
+        policy: EdgePolicy,
+        have: &WorkingSet,
+    ) -> Result<(), Rejection> {
+        let flow = self.flow;
+        let Some(x) = draft.member(node.id(flow)).cloned() else { return Err(unknown(node)) };
+        let into: Vec<_> =
+            self.graph.links.iter().filter(|link| link.to.id(flow) == x.id).collect();
+        let there: Vec<_> = into.iter().filter_map(|link| link_of(have, flow, link)).collect();
+        if let Some(group) = draft.group(x.id).filter(|group| group.staged > 0) {
+            let again = there.len() == into.len();
+            let current =
+                into.is_empty() || there.iter().any(|(edge, _)| edge.round == group.round);
+            let pending = group.state == GroupState::Pending;
+            if again && (!current || group.policy == policy) {
+                return Ok(());
+            }
+            if pending && group.policy != policy {
+                return Err(group_policy::fixed(x.id));
+            }
+        }
+        unfinished(&x)?;
+        let mut group = draft.open_group(&x)?;
+        group.policy = policy;
+        draft.put_group(group);
+        Ok(())
+    }
+
     /// A quorum must be reachable once nothing is added any more; one in this graph at once.
     fn check_joins(&self, draft: &Draft<'_>, have: &WorkingSet) -> Result<(), Rejection> {
         let flow = self.flow;

@@ -11,8 +11,8 @@ use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{CancelledBy, Ending, Execution, LeaseEnd, State, Terminal};
 use crate::flow::{
-    Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, OnImpossible, PendingCancel,
-    Siblings, SiblingsReason, Verdict,
+    Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, OnImpossible,
+    PendingCancel, Siblings, SiblingsReason, Verdict,
 };
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, GroupKey, WorkingSet};
 use crate::ids::{EdgeId, ExecutionId, FlowId};
@@ -180,11 +180,8 @@ impl<'a> Draft<'a> {
             cancels: self.cancels,
             ..GraphEffects::default()
         };
-        let effects = Effects {
-            events: self.events,
-            graph: Some(Box::new(graph)),
-            ..Effects::default()
-        };
+        let effects =
+            Effects { events: self.events, graph: Some(Box::new(graph)), ..Effects::default() };
         Change { reply, effects }
     }
 
@@ -272,8 +269,8 @@ impl<'a> Draft<'a> {
             self.cancels.push(((flow, downstream), Some(row)));
         }
         let Some(x) = self.execution(group.downstream).cloned() else { return };
-        let goes_on = verdict == Verdict::Satisfied
-            || group.policy.on_impossible() == OnImpossible::Run;
+        let goes_on =
+            verdict == Verdict::Satisfied || group.policy.on_impossible() == OnImpossible::Run;
         match (verdict, &x.state) {
             (_, State::Runnable(_)) if goes_on => self.gate(&x, false),
             // It runs, and will learn how its group fired when it asks.

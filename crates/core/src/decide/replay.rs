@@ -80,8 +80,7 @@ impl Decide for Replay {
             Some(flow) => in_flow(have, flow, (replayed, terminal), cx)?,
         };
         change.effects.attempt = terminal.last_attempt(x.id);
-        change.effects.cleared =
-            matches!(terminal.ending, Ending::Success { .. }).then_some(x.id);
+        change.effects.cleared = matches!(terminal.ending, Ending::Success { .. }).then_some(x.id);
         change.effects.events.insert(0, event);
         Ok(change)
     }
@@ -91,8 +90,7 @@ impl Decide for Replay {
 fn replayed(x: &Execution, cx: &Cx<'_>) -> Execution {
     let at = cx.at(x);
     let mut replayed = x.changed(at);
-    replayed.counts =
-        Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
+    replayed.counts = Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
     replayed.progress = None;
     replayed.deadline_at = match x.spec.policy.execution_deadline_ms() {
         Some(ms) => Some(at.plus(ms)),

@@ -72,7 +72,11 @@ pub(super) fn siblings(group: &Group, have: &WorkingSet) -> BTreeSet<ExecutionId
 }
 
 /// Takes the row away, and the flag down if it is up.
-pub(super) fn drained(group: Option<&Group>, flow: FlowId, downstream: ExecutionId) -> GraphEffects {
+pub(super) fn drained(
+    group: Option<&Group>,
+    flow: FlowId,
+    downstream: ExecutionId,
+) -> GraphEffects {
     let group = group.filter(|group| is_pending(group)).map(|group| {
         let siblings = group.siblings.map(|siblings| Siblings { pending: false, ..siblings });
         Group { siblings, ..group.clone() }

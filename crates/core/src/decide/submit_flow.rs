@@ -10,9 +10,7 @@ use super::{Again, Decide};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fingerprint, State};
-use crate::flow::{
-    Edge, EdgePolicy, EdgeState, Flow, Graph, Group, Member, Node, NodeRef,
-};
+use crate::flow::{Edge, EdgePolicy, EdgeState, Flow, Graph, Group, Member, Node, NodeRef};
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, Key, KeyRow, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::{Config, DURATION_MS_MAX};
@@ -79,9 +77,9 @@ impl SubmitFlow {
         let flow = self.flow.id;
         let known: BTreeMap<_, _> =
             self.graph.nodes.iter().map(|node| (node.create.id, &node.name)).collect();
-        let find = |node: &NodeRef| match known.contains_key(&node.id(flow)) {
-            true => Ok(node.id(flow)),
-            false => Err(unknown(node)),
+        let find = |node: &NodeRef| {
+            let id = node.id(flow);
+            known.contains_key(&id).then_some(id).ok_or_else(|| unknown(node))
         };
         let mut joins: BTreeMap<_, (u32, EdgePolicy)> = BTreeMap::new();
         for link in &self.graph.links {

@@ -51,15 +51,15 @@ impl Decide for WaitChildren {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Waiting>, Rejection> {
         let x = have.execution(self.id)?;
-        if x.ended_by(self.fence, LeaseEnd::Waiting) {
+        let waits = matches!(x.state, State::Runnable(_));
+        if waits && x.ended_by(self.fence, LeaseEnd::Waiting) {
             return Ok(Change::none(Waiting::Waiting));
         }
         let at = cx.at(x);
         let active = holder(x, self.fence, at)?;
         let group = have.graph.group((self.flow, self.id));
-        let pending = group.is_some_and(|group| {
-            group.state == GroupState::Pending && group.counters.total > 0
-        });
+        let pending = group
+            .is_some_and(|group| group.state == GroupState::Pending && group.counters.total > 0);
         if !pending || x.flow() != Some(self.flow) {
             return Ok(Change::none(Waiting::Ready));
         }

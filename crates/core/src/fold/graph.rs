@@ -20,6 +20,8 @@ pub type GroupKey = (FlowId, ExecutionId);
 pub struct GraphSet {
     /// Flows.
     pub flows: BTreeMap<FlowId, Option<Flow>>,
+    /// Flows that somebody else holds; they were not waited for.
+    pub busy: BTreeSet<FlowId>,
     /// Groups.
     pub groups: BTreeMap<GroupKey, Option<Group>>,
     /// Groups that somebody else holds; they were not waited for.
@@ -57,6 +59,7 @@ impl GraphSet {
     pub(super) fn has(&self, key: &Key) -> bool {
         match key {
             Key::Flow(id) => self.flows.contains_key(id),
+            Key::FreeFlow(id) => self.flows.contains_key(id) || self.busy.contains(id),
             Key::Group(flow, id) => self.groups.contains_key(&(*flow, *id)),
             Key::FreeGroup(flow, id) => {
                 let key = (*flow, *id);
@@ -78,6 +81,7 @@ impl GraphSet {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Input(_)
             | Key::Unseen(_) => false,
         }
     }

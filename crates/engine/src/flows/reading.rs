@@ -19,6 +19,9 @@ use crate::{Engine, Error, deadline};
 /// Up to so many edges, a flow and all its groups are read at one moment.
 const AT_ONCE_EDGES_MAX: u32 = 10_000;
 
+/// The least between two looks at a flow that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(3);
+
 /// What an upstream gave to an execution that waited for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowInput {
@@ -35,8 +38,6 @@ pub struct FlowInput {
 pub enum Eligibility {
     /// There is no such execution.
     NotFound,
-    /// It runs, or has ended.
-    NotRunnable,
     /// It has ended.
     Terminal,
     /// A worker holds it.
@@ -54,7 +55,6 @@ impl Eligibility {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",
-            Self::NotRunnable => "not_runnable",
             Self::Terminal => "terminal",
             Self::Owned => "owned",
             Self::Eligible => "eligible",
@@ -273,8 +273,9 @@ impl Engine {
                 return Ok(flow);
             }
             let news = self.backend.wait(Interest::Events, seen);
-            // Either way it is time to look again.
+            // Either way it is time to look again, but not after each of many ends.
             let _ = tokio::time::timeout(left.min(self.poll), news).await;
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 }

@@ -157,3 +157,44 @@ async fn summaries_and_searches_find_flows() {
     let (members, _) = engine.list_members(drawn.flow, None, 10).await.unwrap();
     assert!(members.iter().all(|member| member.flow_id == Some(drawn.flow)));
 }
+
+#[tokio::test]
+async fn what_an_end_lets_go_is_started_in_the_same_commit() {
+    let (engine, world) = world();
+    let drawn = world.sketch("a>b b>c").submit().await;
+    let wait = Duration::from_secs(5);
+    let a = engine.claim(world.ask(1), wait).await.unwrap().pop().unwrap().leased;
+    assert_eq!(a.execution.id, drawn.id("a"));
+    let (claiming, ask) = (engine.clone(), world.ask(1));
+    let next = tokio::spawn(async move { claiming.claim(ask, wait).await.unwrap() });
+    // It idles when it has found nothing.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    engine.complete_execution(a.execution.id, a.fence, None).await.unwrap();
+    let b = next.await.unwrap().pop().expect("no duty runs here, and yet").leased;
+    assert_eq!(b.execution.id, drawn.id("b"));
+    assert!((world.store.dump)().dispatch.is_empty(), "the flow was told");
+    engine.complete_execution(b.execution.id, b.fence, None).await.unwrap();
+    let c = engine.claim(world.ask(1), wait).await.unwrap().pop().unwrap().leased;
+    engine.complete_execution(c.execution.id, c.fence, None).await.unwrap();
+    assert_eq!(world.flow_state(drawn.flow).await, FlowWord::Completed);
+}
+
+#[tokio::test]
+async fn what_is_started_for_a_claim_that_has_left_is_given_back() {
+    let (engine, world) = world();
+    let drawn = world.sketch("a>b").submit().await;
+    let wait = Duration::from_secs(5);
+    let a = engine.claim(world.ask(1), wait).await.unwrap().pop().unwrap().leased;
+    let (claiming, ask) = (engine.clone(), world.ask(1));
+    let next = tokio::spawn(async move { claiming.claim(ask, wait).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let complete = engine.complete_execution(a.execution.id, a.fence, None);
+    let (done, ()) = tokio::join!(complete, async { next.abort() });
+    done.unwrap();
+    let mut waited = 0;
+    while world.state(drawn.id("b")).await != PublicState::Waiting {
+        waited += 1;
+        assert!(waited < 1_000, "it is claimable again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

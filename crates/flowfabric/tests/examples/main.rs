@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod everywhere;
+mod flows;
 mod python;
 mod stores;
 

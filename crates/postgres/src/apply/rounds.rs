@@ -1,8 +1,9 @@
 //! Locking and loading what a batch needs, in rounds: some rows tell which others are needed.
 //!
 //! A round is one flight: its rows are locked in the order of locks, then read. What a later round
-//! locks must come after all that is locked already; if it does not, the batch begins anew with
-//! every key that is known by then, so that two batches never wait for each other in a circle.
+//! locks must come after all that is locked already: a round therefore leaves alone what comes
+//! after locks that it may yet learn of. If that was not enough, the batch begins anew with every
+//! key that is known by then, so that two batches never wait for each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,7 @@ use ff_core::error::Rejection;
 use ff_core::fold::Key;
 use ff_core::needs;
 
+use super::ahead::Ahead;
 use crate::connection::{Session, Step, Trouble};
 use crate::load::{Loaded, Lock, Wanted};
 
@@ -48,6 +50,68 @@ impl Found {
     }
 }
 
+/// What is locked after flows, in the order of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Group,
+    Execution,
+}
+
+/// What a key locks, if that comes after flows.
+fn kind(key: &Key) -> Option<Kind> {
+    match key {
+        Key::Group(..) | Key::FreeGroup(..) => Some(Kind::Group),
+        Key::Execution(_) => Some(Kind::Execution),
+        Key::Flow(_)
+        | Key::FreeFlow(_)
+        | Key::Idempotency(..)
+        | Key::Consumer(_)
+        | Key::Step(..)
+        | Key::Input(_)
+        | Key::Unseen(_)
+        | Key::Groups(_)
+        | Key::Edge(..)
+        | Key::Pair(..)
+        | Key::Outgoing(..)
+        | Key::Incoming(..)
+        | Key::Reach(..)
+        | Key::Members(_)
+        | Key::Dispatch(_)
+        | Key::Cancel(..)
+        | Key::Backlog(_)
+        | Key::Owed(_)
+        | Key::First(_) => None,
+    }
+}
+
+/// The first kind of lock that many who ask for such rows learn of by them.
+fn tells_of(key: &Key) -> Option<Kind> {
+    match key {
+        Key::Outgoing(..) => Some(Kind::Group),
+        Key::FreeGroup(..)
+        | Key::Incoming(..)
+        | Key::Members(_)
+        | Key::Owed(_)
+        | Key::First(_) => Some(Kind::Execution),
+        Key::Flow(_)
+        | Key::FreeFlow(_)
+        | Key::Group(..)
+        | Key::Execution(_)
+        | Key::Idempotency(..)
+        | Key::Consumer(_)
+        | Key::Step(..)
+        | Key::Input(_)
+        | Key::Unseen(_)
+        | Key::Groups(_)
+        | Key::Edge(..)
+        | Key::Pair(..)
+        | Key::Reach(..)
+        | Key::Dispatch(_)
+        | Key::Cancel(..)
+        | Key::Backlog(_) => None,
+    }
+}
+
 /// Begins a transaction, locks and loads. `known` are keys that earlier tries asked for, to begin
 /// with; those of this one are added. Nothing when it has to begin anew.
 pub async fn gather(
@@ -59,26 +123,55 @@ pub async fn gather(
     let mut last: Option<Lock> = None;
     for round in 0..ROUNDS_MAX {
         let mut missing = found.missing(batch)?;
-        if round == 0 {
+        if round == 0 && !known.is_empty() {
             missing.extend(known.iter().cloned());
-        } else if missing.is_empty() {
-            return Ok(Some(found));
+        } else {
+            if round > 0 && missing.is_empty() {
+                return Ok(Some(found));
+            }
+            let told = missing.iter().filter_map(tells_of).min();
+            missing.retain(|key| told.is_none() || kind(key) < told);
         }
         known.extend(missing.iter().cloned());
+        let ahead = (round == 0).then(|| Ahead::of(batch, &missing)).flatten();
+        if ahead.is_some() {
+            missing.retain(|key| !matches!(key, Key::Execution(_)));
+        }
         let wanted = Wanted::new(missing);
         if wanted.locks().min().is_some_and(|first| Some(first) < last) {
             return Ok(None);
         }
-        last = last.max(wanted.locks().max());
-        let locks = wanted.lock();
-        let count = locks.len();
+        last = match ahead {
+            Some(_) => Some(Lock::LAST),
+            None => last.max(wanted.locks().max()),
+        };
         let begin = (round == 0).then_some(Step::Begin);
-        let steps: Vec<_> = begin.into_iter().chain(locks).chain(wanted.load()).collect();
-        let mut answers = session.fly(&steps).await?;
-        let rows = answers.split_off(count);
-        let held = wanted.held(&answers)?;
-        wanted.read_into(&mut found.loaded, rows, Some(&held))?;
+        fly(session, begin, (&wanted, ahead.as_ref()), &mut found.loaded).await?;
     }
     let cause = "rows kept telling of others that are needed".to_owned();
     Err(Trouble::Broken(StoreError::RetryExhausted { cause }))
+}
+
+/// One flight: locks, then reads.
+async fn fly(
+    session: &mut Session<'_>,
+    begin: Option<Step<'_>>,
+    (wanted, ahead): (&Wanted, Option<&Ahead>),
+    loaded: &mut Loaded,
+) -> Result<(), Trouble> {
+    let (locks, loads) = (wanted.lock(), wanted.load());
+    let (own_locks, own_loads) = (locks.len(), loads.len());
+    let more_locks = ahead.map(Ahead::lock).unwrap_or_default();
+    let locked = own_locks + more_locks.len();
+    let more_loads = ahead.map(Ahead::load).unwrap_or_default();
+    let steps = begin.into_iter().chain(locks).chain(more_locks).chain(loads).chain(more_loads);
+    let mut answers = session.fly(&steps.collect::<Vec<_>>()).await?;
+    let mut rows = answers.split_off(locked);
+    let more_rows = rows.split_off(own_loads);
+    let held = wanted.held(&answers[..own_locks])?;
+    wanted.read_into(loaded, rows, Some(&held))?;
+    if let Some(ahead) = ahead {
+        ahead.read(&answers[own_locks..], &more_rows, loaded)?;
+    }
+    Ok(())
 }

@@ -2,6 +2,8 @@
 //! committed and nobody was told. A caller must get the answer that a repeat gets, and the rows
 //! must be those of a call that went well.
 
+mod flows;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,14 +44,18 @@ use crate::line::{Cut, Line};
 use crate::server::Schema;
 
 /// A store behind a line that can be cut.
-struct Remote {
-    world: World,
-    line: Line,
-    schema: Arc<Schema>,
+pub struct Remote {
+    /// The store.
+    pub world: World,
+    /// The line.
+    pub line: Line,
+    /// Its schema.
+    pub schema: Arc<Schema>,
 }
 
 impl Remote {
-    async fn new() -> Self {
+    /// On a schema with empty tables.
+    pub async fn new() -> Self {
         let (line, schema) = (Line::new().await, Arc::new(Schema::empty()));
         let clock = Arc::new(Dial::default());
         let backend = open(&line, &schema, &clock).await;
@@ -60,7 +66,7 @@ impl Remote {
     }
 
     /// Another store, which remembers nothing.
-    async fn stranger(&self) -> Arc<Postgres> {
+    pub async fn stranger(&self) -> Arc<Postgres> {
         open(&self.line, &self.schema, &self.world.clock).await
     }
 }
@@ -78,7 +84,11 @@ enum Sender {
 }
 
 /// The command `name`, with everything it needs in place.
-async fn prepared(world: &World, name: &str) -> Command {
+async fn prepared(remote: &Remote, name: &str) -> Command {
+    if let Some(command) = flows::prepared(remote, name).await {
+        return command;
+    }
+    let world = &remote.world;
     match name {
         "create_execution" => {
             let idempotency_key = Some("order-1".parse().unwrap());
@@ -211,7 +221,7 @@ async fn duty(world: &World, name: &str) -> Command {
 /// Sends `command` once more or less well; the answer and the rows.
 async fn sent(sender: Sender, name: &str, cut: Option<Cut>) -> (Outcome, Tables) {
     let remote = Remote::new().await;
-    let command = prepared(&remote.world, name).await;
+    let command = prepared(&remote, name).await;
     assert_eq!(command.name(), name);
     command.validate(&ff_core::Config::default()).unwrap();
     let backend: Arc<dyn Backend> = match sender {

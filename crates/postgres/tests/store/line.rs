@@ -1,4 +1,5 @@
-//! A line to the server that can be cut, at any time or at one particular message.
+//! A line to the server that can be cut, at any time or at one particular message, and that counts
+//! what is said on it.
 //!
 //! It knows just enough of the protocol to find the end of a transaction: a message is a letter, a
 //! length and that many bytes.
@@ -38,6 +39,8 @@ struct State {
     armed: Mutex<Option<Cut>>,
     cuts: AtomicU32,
     open: AtomicU32,
+    /// Statements that were run, without what begins and ends transactions.
+    statements: AtomicU32,
     /// Changes when all connections are to be cut.
     over: watch::Sender<u32>,
 }
@@ -52,6 +55,7 @@ impl Line {
             armed: Mutex::new(None),
             cuts: AtomicU32::new(0),
             open: AtomicU32::new(0),
+            statements: AtomicU32::new(0),
             over: watch::Sender::new(0),
         });
         let shared = Arc::clone(&state);
@@ -88,6 +92,11 @@ impl Line {
     /// How many transactions were cut off.
     pub fn cuts(&self) -> u32 {
         self.state.cuts.load(Ordering::SeqCst)
+    }
+
+    /// How many statements were run, without what begins and ends transactions.
+    pub fn statements(&self) -> u32 {
+        self.state.statements.load(Ordering::SeqCst)
     }
 
     /// How many connections are open.
@@ -155,6 +164,9 @@ impl State {
         let mut said = Said::default();
         while let Some(asks) = next {
             let ends = said.ends(&asks);
+            if asks[0] == b'E' && !said.looks && !said.listens {
+                self.statements.fetch_add(1, Ordering::SeqCst);
+            }
             if self.is_armed() && !said.looks {
                 asked.store(true, Ordering::SeqCst);
             } else if said.looks {

@@ -6,10 +6,12 @@ mod dump;
 #[path = "../../../sqlite/tests/store/faults.rs"]
 mod faults;
 mod feed;
+mod flow_races;
 #[path = "../../../sqlite/tests/store"]
 mod file {
     pub mod dump;
 }
+mod flows;
 mod histories;
 mod line;
 mod places;

@@ -144,4 +144,12 @@ cases! {
     }
     feed { reading_while_writing_misses_nothing }
     duties { a_duty_may_serve_one_namespace }
+    flow_apply {
+        success_lets_the_child_go
+        applying_after_failure_skips_the_child_at_once
+        an_edge_lives_its_whole_life_in_one_batch
+        a_flow_is_not_sealed_over_a_quorum_out_of_reach
+    }
+    flow_edges { edges_in_any_state_close_a_circle }
+    flow_graph { a_created_flow_reads_back members_of_one_batch_are_all_counted }
 }

@@ -1,6 +1,8 @@
 //! Races between stores on one schema, as separate processes would be. None of them may end in a
 //! deadlock: the server would break it, but only after a second.
 
+mod flows;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +32,7 @@ use crate::dump;
 use crate::server::{Schema, connect, url};
 
 /// Several stores on one schema and one clock.
-struct Fleet {
+pub struct Fleet {
     stores: Vec<Arc<Postgres>>,
     clock: Arc<Dial>,
     schema: Schema,
@@ -38,7 +40,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn new(size: usize) -> Self {
+    pub async fn new(size: usize) -> Self {
         let schema = Schema::empty();
         let clock = Arc::new(Dial::default());
         let deadlocks = deadlocks().await;
@@ -54,8 +56,18 @@ impl Fleet {
     }
 
     /// The store of a racer.
-    fn store(&self, number: usize) -> Arc<Postgres> {
+    pub fn store(&self, number: usize) -> Arc<Postgres> {
         Arc::clone(&self.stores[number % self.stores.len()])
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> Arc<Dial> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The name of its schema.
+    pub fn schema(&self) -> &str {
+        &self.schema.name
     }
 
     async fn create(&self, drafts: Vec<Create>) -> Vec<ExecutionId> {
@@ -68,7 +80,7 @@ impl Fleet {
     }
 
     /// Stops the stores, audits what they left and looks for deadlocks.
-    async fn finish(self) {
+    pub async fn finish(self) {
         drop(self.stores);
         // A server process publishes its counts before it is gone.
         let gone = format!(

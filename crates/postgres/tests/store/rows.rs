@@ -8,6 +8,8 @@ use ff_conformance::world::{World, run};
 use ff_conformance::{Dial, Dice};
 use ff_core::Backend;
 use ff_core::backend::StoreError;
+use ff_core::command::{Command, Reply};
+use ff_core::decide::dispatch::{DispatchCompletion, Dispatched};
 use ff_core::decide::priority::ChangePriority;
 use ff_core::fold::Key;
 use serde_json::json;
@@ -28,11 +30,12 @@ fn schema(world: &World) -> &Arc<Schema> {
 fn tamper(world: &World, sql: &str) {
     let schema = schema(world);
     schema.tamper(&format!(
-        "do $$ declare name text; begin
-            for name in select conname from pg_constraint
-                where conrelid = 'ff_exec_core'::regclass and contype = 'c'
+        "do $$ declare name text; of text; begin
+            for name, of in select conname, conrelid::regclass from pg_constraint
+                where connamespace = current_schema::regnamespace and contype = 'c'
+                    and conrelid <> 0
             loop
-                execute format('alter table ff_exec_core drop constraint %I', name);
+                execute format('alter table %s drop constraint %I', of, name);
             end loop;
             for name in select typname from pg_type
                 where typnamespace = current_schema::regnamespace and typtype = 'd'
@@ -176,4 +179,45 @@ async fn a_place_in_a_queue_without_an_execution_hides_nothing() {
     let id = removed.uuid();
     tamper(&world, &format!("delete from ff_exec_core where execution_id = '{id}'"));
     world.take(plain).await;
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_a_flow_fails_only_the_commands_that_need_it() {
+    for (damage, column) in [
+        ("update ff_flow_core set state = 'done'", "state"),
+        ("update ff_edge_group set policy = '{}'", "policy"),
+        ("update ff_edge set kind = 'maybe'", "kind"),
+    ] {
+        let world = world();
+        let (broken, sound) =
+            (world.sketch("a>b").submit().await, world.sketch("a>b").submit().await);
+        let mut batch: Vec<Command> = Vec::new();
+        for drawn in [broken, sound] {
+            world.succeed(drawn.id("a")).await;
+            batch.push(DispatchCompletion { flow: drawn.flow, execution: drawn.id("a"), eager: false }.into());
+        }
+        tamper(&world, &format!("{damage} where flow_id = '{}'", broken.flow));
+        let mut outcomes = world.batch(batch).await.into_iter();
+        let refused = outcomes.next().unwrap().unwrap_err();
+        assert_eq!(refused.code.as_str(), "corruption", "{damage}");
+        assert!(refused.message.contains(&format!("column {column}")), "{refused}");
+        let told = outcomes.next().unwrap();
+        assert_eq!(told, Ok(Reply::DispatchCompletion(Dispatched::Advanced(1))), "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_told_hides_only_who_works_on_it() {
+    let world = world();
+    let drawn = world.sketch("a>b").passing("a", "b").submit().await;
+    let other = world.sketch("a>b").passing("a", "b").submit().await;
+    for id in [drawn.id("a"), other.id("a")] {
+        world.succeed(id).await;
+    }
+    world.dispatch().await;
+    let damaged = drawn.id("a").uuid();
+    tamper(&world, &format!("update ff_exec_core set kind = '' where execution_id = '{damaged}'"));
+    let claimed = world.claim(world.ask(5)).await;
+    let ids: Vec<_> = claimed.iter().map(|work| work.leased.execution.id).collect();
+    assert_eq!(ids, [other.id("b")]);
 }

@@ -49,7 +49,7 @@ async fn fail(_: Context, why: String) -> Result<u64> {
     Err(Error::permanent(why).into())
 }
 
-/// A worker with one slot, the children's handlers and that of a parent.
+/// A worker with the handlers of children and that of a parent.
 fn start<F, T>(client: &Client, world: &Arc<World>, parent: F) -> Running
 where
     F: ff_sdk::Handler<(), T>,
@@ -398,5 +398,28 @@ async fn a_cancelled_parent_leaves_its_children_alone_and_a_cancelled_flow_does_
         let child = if with_flow { PublicState::Cancelled } else { PublicState::Completed };
         assert_eq!(states, [child, PublicState::Cancelled]);
     }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_that_is_replayed_finds_its_children() {
+    async fn parent(ctx: Context, (): ()) -> Result<u64> {
+        let task = |n: u64| ctx.task("double", n);
+        let joined: Vec<u64> = ctx.join_all([task(1), task(2)]).await?;
+        Ok(joined[0] + joined[1] + ctx.race::<u64, _>([task(3), task(400)]).await?)
+    }
+    let (_, client) = open();
+    let world = Arc::new(World::default());
+    let running = start(&client, &world, parent);
+    let made = client.create("parent", ()).await.unwrap();
+    assert_eq!(made.result::<u64>().await.unwrap(), 12);
+    let flow = client.flow_by_id(own_flow(&made));
+    assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed);
+    let before = world.deeds();
+    made.replay("once more").await.unwrap();
+    assert_eq!(made.result::<u64>().await.unwrap(), 12);
+    assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed);
+    assert_eq!(world.deeds(), before, "nobody did anything twice");
+    assert_eq!(flow.summary().await.unwrap().total_members, 5);
     running.stop().await.unwrap();
 }

@@ -111,13 +111,11 @@ pub async fn wait(
     Body(request): Body<WaitChildrenRequest>,
 ) -> Result<Json<WaitChildrenAnswer>, Refused> {
     let flow = match request.flow()? {
-        Some(given) => given,
-        None => {
-            let found = server.engine().resolve_execution_flow_id(id).await?;
-            // Outside any flow there is nothing to wait for, which the command finds out.
-            found.unwrap_or(FlowId::rooted_at(id))
-        }
+        Some(given) => Some(given),
+        None => server.engine().resolve_execution_flow_id(id).await?,
     };
+    // Outside any flow there is nothing to wait for, which the command finds out.
+    let flow = flow.unwrap_or(FlowId::rooted_at(id));
     Ok(Json(server.execute(request.into_command(id, flow)).await?.into()))
 }
 
@@ -154,7 +152,6 @@ pub async fn eligibility(
 ) -> Result<Json<EligibilityAnswer>, Refused> {
     Ok(Json(match server.engine().evaluate_flow_eligibility(id).await? {
         Eligibility::NotFound => return Err(Rejection::execution_not_found(id).into()),
-        Eligibility::NotRunnable => EligibilityAnswer::NotRunnable,
         Eligibility::Terminal => EligibilityAnswer::Terminal,
         Eligibility::Owned => EligibilityAnswer::Owned,
         Eligibility::Eligible => EligibilityAnswer::Eligible,

@@ -1,6 +1,7 @@
 //! Cancelling flows: what becomes of the members, and waiting for it.
 
 use ff_core::limits::CANCEL_AT_ONCE_MAX;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::flows::{edges, node, submit};
@@ -78,6 +79,21 @@ async fn a_reason_may_be_left_out() {
     let body = json!({"cancellation_policy": "cancel_all"});
     let done = site.post(&flow_path(flow_id(1), "/cancel?wait=false"), body).await;
     assert_eq!((done.status, &done.body["reason"]), (200, &json!("flow_cancelled")));
+}
+
+#[tokio::test]
+async fn a_cancellation_that_waits_is_answered_when_the_server_closes() {
+    let mut site = Site::open().await;
+    submit(&site, 1, &[node("a")], &[]).await;
+    site.gate.shut();
+    let body = json!({"cancellation_policy": "cancel_all"});
+    let request = site.request(Method::POST, &flow_path(flow_id(1), "/cancel?wait=true"));
+    let waiting = tokio::spawn(request.json(&body).send());
+    site.in_flight(1).await;
+    site.stop();
+    let answer = waiting.await.unwrap().unwrap();
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.json::<Value>().await.unwrap()["code"], "draining");
 }
 
 /// A flow with more members than are cancelled at once.

@@ -145,9 +145,9 @@ async fn what_was_fixed_or_has_moved_on_is_a_refusal() {
                           "expected_graph_revision": revision});
         site.request(Method::POST, &flow_path(flow, "/edges")).json(&body)
     };
-    let stale = site.ask(stage(b, c, 3)).await;
-    refused(&stale, 409, "stale_graph_revision");
-    assert!(stale.headers.get("retry-after").is_none());
+    let old = site.ask(stage(b, c, 3)).await;
+    refused(&old, 409, "stale_graph_revision");
+    assert!(old.headers.get("retry-after").is_none());
     refused(&site.ask(stage(a, b, 4)).await, 409, "dependency_already_exists");
     refused(&site.ask(stage(a, a, 4)).await, 409, "self_referencing_edge");
     refused(&site.ask(stage(id(1), c, 4)).await, 409, "execution_not_in_flow");

@@ -97,6 +97,34 @@ fn every_call_of_the_api_lists_what_it_may_be_refused_with() {
     }
 }
 
+/// What others have built upon.
+#[test]
+fn the_routes_of_flows_stay_where_they_are() {
+    for route in [
+        "post /v1/flows",
+        "get /v1/flows",
+        "get /v1/flows/{id}",
+        "get /v1/flows/{id}/summary",
+        "post /v1/flows/{id}/extend",
+        "post /v1/flows/{id}/seal",
+        "patch /v1/flows/{id}/tags",
+        "post /v1/flows/{id}/cancel",
+        "post /v1/flows/{id}/members",
+        "get /v1/flows/{id}/members",
+        "post /v1/flows/{id}/edges",
+        "get /v1/flows/{id}/edges",
+        "post /v1/flows/{id}/edges/apply",
+        "get /v1/flows/{id}/edges/{edge_id}",
+        "put /v1/flows/{id}/groups/{execution_id}/policy",
+        "get /v1/executions/{id}/inputs",
+        "get /v1/executions/{id}/eligibility",
+        "post /v1/executions/{id}/wait_children",
+    ] {
+        let (method, path) = route.split_once(' ').unwrap();
+        assert!(DOCUMENT["paths"][path][method].is_object(), "{route}");
+    }
+}
+
 #[tokio::test]
 async fn every_route_in_the_document_is_served() {
     let site = Site::open().await;

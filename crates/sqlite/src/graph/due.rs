@@ -37,7 +37,7 @@ pub fn undispatched(tx: &Transaction<'_>, scope: &Scope<'_>) -> Result<Vec<Comma
     all(tx, dispatch::due, (bound(limit), namespace, tag, value), |row| {
         let mut r = Reader::new(row);
         let execution = r.id()?;
-        Ok(DispatchCompletion { flow: read_flow_id(&mut r)?, execution }.into())
+        Ok(DispatchCompletion { flow: read_flow_id(&mut r)?, execution, eager: false }.into())
     })
 }
 

@@ -169,7 +169,7 @@ async fn an_end_wakes_who_tells_flows_and_nobody_else() {
     end_first(&world, flow).await;
     assert_eq!(seen(), [flows + 1, cancels]);
     let execution = member(flow, "first");
-    world.run(DispatchCompletion { flow, execution }).await.unwrap();
+    world.run(DispatchCompletion { flow, execution, eager: false }).await.unwrap();
     assert_eq!(seen(), [flows + 1, cancels], "nothing more is to be told");
 }
 

@@ -210,6 +210,4 @@ pub enum EligibilityAnswer {
     Owned,
     /// It has ended.
     Terminal,
-    /// It does not wait for a worker.
-    NotRunnable,
 }
