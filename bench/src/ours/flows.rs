@@ -1,5 +1,6 @@
 //! Flows: submitting, fanning out and joining, chaining, cancelling.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -8,10 +9,11 @@ use ff_core::WorkFilter;
 use ff_core::decide::create_flow::CreateFlow;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::flow::{CancellationPolicy, FlowWord, Graph, Link, Node, NodeRef};
-use ff_engine::{Engine, Wait};
+use ff_engine::Wait;
+use ff_sdk::{Client, Context, Error};
 use uuid::Uuid;
 
-use super::{ask, complete, median};
+use super::median;
 use crate::place::{Place, engine};
 
 /// A graph of nodes that do nothing, `edges` between them by number.
@@ -33,22 +35,13 @@ fn graph(nodes: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> Submi
     SubmitFlow { flow, graph, seal: true, idempotency_key: None, dedup_window_ms: None }
 }
 
-/// Claims whatever there is and completes it, for ever.
-async fn work(engine: Engine) -> anyhow::Result<()> {
-    loop {
-        let claimed = engine.claim_new(ask(200), Duration::from_secs(5)).await?;
-        let completes: Vec<_> = claimed.iter().map(complete).collect();
-        for outcome in engine.execute_all(completes).await? {
-            outcome?;
-        }
-    }
-}
-
 /// From submitting a graph to seeing it completed, beside a worker; the median, in ms.
 async fn rounds(place: &Place, count: usize, graph: fn() -> SubmitFlow) -> anyhow::Result<f64> {
     let engine = engine(&place.fresh()).await?;
     let duties = engine.start_duties(&WorkFilter::default());
-    let worker = tokio::spawn(work(engine.clone()));
+    let noop = async |_: Context, (): ()| Ok::<_, Error>(());
+    let client = Client::new(Arc::new(engine.clone()));
+    let worker = client.worker("bench").concurrency(200).handle("noop", noop).start()?;
     let mut took = Vec::new();
     for round in 0..count + 3 {
         let submit = graph();
@@ -61,7 +54,7 @@ async fn rounds(place: &Place, count: usize, graph: fn() -> SubmitFlow) -> anyho
             took.push(begun.elapsed().as_secs_f64() * 1_000.0);
         }
     }
-    worker.abort();
+    worker.stop().await?;
     duties.stop().await;
     Ok(median(took))
 }

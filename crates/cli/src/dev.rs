@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use ff_engine::Engine;
-use ff_sdk::{FlowHandle, told_to_stop};
+use ff_sdk::told_to_stop;
 use ff_server::Options;
-use flowfabric::{Client, Database, Handle};
+use flowfabric::{Client, Database, FlowHandle, Handle};
 use tokio::net::TcpListener;
 
 use crate::handlers::{self, Order};

@@ -116,12 +116,13 @@ fn exit_of(code: &str) -> Exit {
     match (own.map(|code| (code.class(), code.retryable())), http) {
         (Some((Class::NotFound, _)), _) => Exit::NotFound,
         (Some((Class::Validation, _)), _) => Exit::Usage,
-        (Some((Class::Conflict | Class::State, _)), _) => Exit::Refused,
+        (Some((Class::Conflict | Class::State, _) | (Class::Contention, false)), _) => {
+            Exit::Refused
+        }
         (Some((Class::Contention | Class::Timeout | Class::Fault, true)), _) => Exit::Unreachable,
         (None, Some(HttpCode::ExecutionNotSuccessful)) => Exit::Unsuccessful,
         (None, Some(code)) if code.retryable() => Exit::Unreachable,
-        (Some((Class::Contention | Class::Timeout | Class::Fault, false)), _)
-        | (None, Some(_) | None) => Exit::Failed,
+        (Some((Class::Timeout | Class::Fault, false)), _) | (None, Some(_) | None) => Exit::Failed,
     }
 }
 
@@ -139,6 +140,8 @@ fn advice(code: &str, place: &Place) -> Option<String> {
         "check that the database runs and that --url is right, then try again"
     } else if code == Code::ExecutionNotActive.as_str() {
         "nothing is left to cancel; ff replay runs it again"
+    } else if code == Code::FlowAlreadyTerminal.as_str() {
+        "nothing is left to cancel or to seal; submit another flow"
     } else if code == HttpCode::Unauthorized.as_str() {
         "set FF_TOKEN to the token of the server"
     } else {
@@ -161,6 +164,8 @@ mod tests {
         expect_test::expect![[r#"
             3 execution_not_found
             3 consumer_not_found
+            3 flow_not_found
+            3 edge_not_found
             2 invalid_input
             2 invalid_policy_json
             2 invalid_capabilities
@@ -168,6 +173,24 @@ mod tests {
             2 payload_too_large
             4 execution_id_conflict
             4 idempotency_key_conflict
+            4 flow_id_conflict
+            4 node_conflict
+            4 execution_already_in_flow
+            4 self_referencing_edge
+            4 cycle_detected
+            4 cycle_unverifiable
+            4 dependency_already_exists
+            2 partition_mismatch
+            2 unknown_node
+            2 quorum_too_large
+            4 stale_graph_revision
+            4 flow_already_terminal
+            4 flow_sealed
+            4 flow_too_large
+            4 execution_not_in_flow
+            4 execution_terminal
+            4 group_already_fired
+            4 deps_not_satisfied
             4 step_conflict
             4 journal_full
             5 execution_not_leaseable
@@ -181,6 +204,7 @@ mod tests {
             4 not_runnable
             4 execution_not_terminal
             4 max_replays_exhausted
+            5 timeout
             5 overloaded
             5 retry_exhausted
             1 corruption

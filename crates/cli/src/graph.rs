@@ -126,22 +126,26 @@ fn sign(state: PublicState) -> char {
 }
 
 /// Orders names as people do: `shard-9` before `shard-10`.
-fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
+fn natural(mut a: &str, mut b: &str) -> Ordering {
     loop {
-        let (x, y) = (leading(a), leading(b));
-        let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-        let order = if digits(x) && digits(y) {
-            let (p, q) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
-            p.len().cmp(&q.len()).then(p.cmp(q)).then(x.len().cmp(&y.len()))
-        } else {
-            x.cmp(y)
+        let (one, other) = (leading(a), leading(b));
+        let order = match (number(one), number(other)) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            (Some(_), None) | (None, Some(_) | None) => one.cmp(other),
         };
-        if order != Ordering::Equal || x.is_empty() {
+        // Numbers that are the same may be written differently.
+        let order = order.then(one.len().cmp(&other.len()));
+        if order != Ordering::Equal || one.is_empty() {
             return order;
         }
-        (a, b) = (&a[x.len()..], &b[y.len()..]);
+        (a, b) = (&a[one.len()..], &b[other.len()..]);
     }
+}
+
+/// A number as something to compare, however large: how many digits it has, and which.
+fn number(text: &str) -> Option<(usize, &str)> {
+    let digits = text.trim_start_matches('0');
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some((digits.len(), digits))
 }
 
 /// The digits, or the other characters, that a text begins with.

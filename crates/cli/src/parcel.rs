@@ -4,8 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use ff_sdk::{FlowDraft, FlowHandle, node};
-use flowfabric::{Client, Context, Result};
+use flowfabric::{Client, Context, FlowDraft, FlowHandle, Result, node};
 use serde::{Deserialize, Serialize};
 
 use crate::flow::{Page, counts};

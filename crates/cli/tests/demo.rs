@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 
 /// What must be left of the show, and what must not.
 const LEFT: [(&str, i64); 3] = [
-    ("select count(*) from ff_exec_core where phase = 'terminal'", 15),
+    ("select count(*) from ff_exec_core where phase = 'terminal'", 21),
     ("select count(*) from ff_lease", 0),
     ("select count(*) from ff_ready", 0),
 ];
@@ -56,6 +56,8 @@ fn show(url: &str, name: &str) {
         "ended cancelled: nobody needs it any more",
         "ended cancelled: the customer changed her mind",
         "was killed",
+        "A flow has ended: 5 completed, 1 cancelled.",
+        "┼─▸ ✓ choose  2 of 3 ──▸ ✓ book",
         &format!("was read back from {name}\n"),
     ] {
         assert!(out.contains(told), "{told:?} is missing in\n{out}");

@@ -27,13 +27,13 @@ fn one_command_serves_a_page_works_and_leaves_in_order() {
     assert!(text(&result.stderr).contains("the order has no items"), "{result:?}");
     assert_eq!(result.status.code(), Some(6));
     let listed = ff(&url, &["ls", "-o", "ids"]);
-    assert_eq!(text(&listed.stdout).lines().count(), 9, "{listed:?}");
+    assert_eq!(text(&listed.stdout).lines().count(), 15, "{listed:?}");
     let stop = Command::new("kill").arg(dev.process.id().to_string()).status().unwrap();
     assert!(stop.success());
     assert!(dev.process.wait().unwrap().success(), "told to stop, it stops in order");
     let mut rest = String::new();
     dev.said.read_to_string(&mut rest).unwrap();
-    for told in ["executions were created", "show ", "create order", "Ctrl-C"] {
+    for told in ["executions were created", "show ", "flow show ", "create order", "Ctrl-C"] {
         assert!(rest.contains(told), "{told:?} is missing in {rest}");
     }
 }

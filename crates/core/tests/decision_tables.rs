@@ -2,12 +2,16 @@
 //!
 //! Each line reads: the command; then either the code it is refused with, or what it leads to (the
 //! public state and the state of the attempt) and the events it appends. `nothing` was accepted and
-//! changed nothing; `lease` moved only the lease; `key` and `consumer` touch other rows.
+//! changed nothing; `lease` moved only the lease; `key` and `consumer` touch other rows. In a flow,
+//! `others` changed other executions, `flow`, `group` and `edge` such rows, and `dispatch` and
+//! `siblings` what the flow is still to be told or to cancel.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/commands.rs"]
 mod commands;
+#[path = "support/members.rs"]
+mod members;
 #[path = "support/samples.rs"]
 mod samples;
 #[path = "support/world.rs"]
@@ -17,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
+use ff_core::fold::Delta;
 use ff_core::{Command, ExecutionId, WriteSet, state};
 
 use samples::{Case, Sample, cases, samples};
@@ -29,7 +34,7 @@ fn every_command_has_one_answer_in_every_state() {
         let at = standing(&sample.life.world, sample.life.id);
         writeln!(table, "{}: {}\n  [{at}]", sample.name, sample.about).unwrap();
         for case in cases(&sample.life) {
-            writeln!(table, "  {:<31} {}", case.label, answer(&sample, &case)).unwrap();
+            writeln!(table, "  {:<32} {}", case.label, answer(&sample, &case)).unwrap();
         }
         table.push('\n');
     }
@@ -85,9 +90,13 @@ fn answer(sample: &Sample, case: &Case) -> String {
 
 fn effect(world: &World, id: ExecutionId, set: &WriteSet) -> String {
     let mut parts = Vec::new();
-    if !set.executions.is_empty() || !set.removed.is_empty() {
+    let is_own = |x: &ff_core::Execution| x.id == id;
+    let writes = set.executions.iter();
+    let changed =
+        writes.filter(|write| write.before.iter().chain(&write.after).any(is_own)).count();
+    if changed > 0 || set.removed.contains(&id) {
         parts.push(format!("-> {}", standing(world, id)));
-    } else if !set.leases.is_empty() {
+    } else if set.executions.is_empty() && !set.leases.is_empty() {
         parts.push("lease".to_owned());
     }
     if !set.events.is_empty() {
@@ -98,8 +107,17 @@ fn effect(world: &World, id: ExecutionId, set: &WriteSet) -> String {
         parts.extend(set.keys.iter().map(|_| "key".to_owned()));
     }
     parts.extend(set.consumers.iter().map(|_| "consumer".to_owned()));
-    if !set.steps.is_empty() {
-        parts.push("steps".to_owned());
+    let graph = &set.graph;
+    for (there, word) in [
+        (!set.steps.is_empty(), "steps"),
+        (set.executions.len() > changed, "others"),
+        (!graph.flows.is_empty() || !graph.removed.is_empty(), "flow"),
+        (!graph.groups.is_empty(), "group"),
+        (!graph.edges.is_empty(), "edge"),
+        (graph.dispatch != Delta::default(), "dispatch"),
+        (graph.cancels != Delta::default(), "siblings"),
+    ] {
+        parts.extend(there.then(|| word.to_owned()));
     }
     if parts.is_empty() {
         assert!(set.is_empty());

@@ -6,6 +6,8 @@
 
 #[path = "support/commands.rs"]
 mod commands;
+#[path = "support/members.rs"]
+mod members;
 #[path = "support/samples.rs"]
 mod samples;
 #[path = "support/world.rs"]
@@ -18,7 +20,7 @@ use expect_test::expect_file;
 use ff_core::error::Class;
 use ff_core::fold::Key;
 use ff_core::state::{PublicState, public_state};
-use ff_core::{Code, Command, WorkingSet, needs};
+use ff_core::{Code, Command, WorkingSet, WriteSet, needs};
 
 use samples::{ATTEMPT_MS, Case, DEADLINE_MS, RETENTION_MS, Sample, cases, long_delayed, samples};
 use world::{LEASE_TTL_MS, Life, World};
@@ -38,15 +40,17 @@ fn the_state_machine_is_documented_as_it_is() {
         | cell | meaning |\n|---|---|\n\
         | → `state` | accepted; the execution is in this public state afterwards |\n\
         | lease | accepted; only the lease moves |\n\
-        | · | accepted; nothing changes, because there is nothing to do or it was done before |\n\
+        | · | accepted; the execution is as it was: it was done before, or there is nothing to do |\n\
         | `code` | refused with this [code](errors.md); nothing changes |\n\n\
         Workers present the last fence that was granted. In every state, a fence that is not the\n\
-        current one changes nothing.\n";
+        current one changes nothing. Beside every execution stands an open flow with two other\n\
+        members; commands about flows are addressed to it.\n";
     let samples = samples();
+    let shown = shown(&samples);
     for chapter in samples.chunk_by(|a, b| a.chapter == b.chapter) {
-        page += &section(chapter);
+        page += &section(chapter, &shown);
     }
-    writeln!(page, "\n{}", elsewhere(&samples[0])).unwrap();
+    writeln!(page, "\n{}", elsewhere(&samples[0], &shown)).unwrap();
     expect_file!["../../../docs/state-machine.md"].assert_eq(&page);
 }
 
@@ -69,6 +73,7 @@ fn every_code_is_documented() {
         | contention | somebody else was faster, or the store is busy |\n\
         | conflict | the call clashes with something permanent |\n\
         | state | the thing is in a state that does not allow it |\n\
+        | timeout | it took too long; it goes on by itself |\n\
         | fault | stored data or the machinery is broken |\n\n\
         *Retryable* means that the same call may succeed later, unchanged.\n";
     expect_file!["../../../docs/errors.md"].assert_eq(&page);
@@ -91,12 +96,13 @@ fn class(class: Class) -> &'static str {
         Class::Contention => "contention",
         Class::Conflict => "conflict",
         Class::State => "state",
+        Class::Timeout => "timeout",
         Class::Fault => "fault",
     }
 }
 
 /// A table of samples (columns) and commands (rows), after a legend.
-fn section(samples: &[Sample]) -> String {
+fn section(samples: &[Sample], shown: &BTreeSet<&str>) -> String {
     let mut page = format!("\n### {}\n\n", samples[0].chapter);
     for sample in samples {
         writeln!(page, "- **{}**: {}", sample.name, sample.about).unwrap();
@@ -106,7 +112,7 @@ fn section(samples: &[Sample]) -> String {
     page += &"---|".repeat(samples.len());
     page.push('\n');
     for (row, case) in cases(&samples[0].life).iter().enumerate() {
-        if is_about_an_execution(&case.command) {
+        if shown.contains(case.command.name()) {
             let cells = samples.iter().map(|sample| cell(sample, &cases(&sample.life)[row]));
             let cells: Vec<_> = cells.collect();
             writeln!(page, "| {} | {} |", label(case), cells.join(" | ")).unwrap();
@@ -126,29 +132,50 @@ fn cell(sample: &Sample, case: &Case) -> String {
     let (outcome, set) = world.send(case.command.clone());
     match outcome {
         Err(refused) => format!("`{}`", refused.code),
-        Ok(_) if !set.executions.is_empty() || !set.removed.is_empty() => {
+        Ok(_) if changes(&set, sample) => {
             let after = state(&world, &sample.life);
             format!("→ {}", after.map_or("absent".to_owned(), |state| format!("`{state}`")))
         }
-        Ok(_) if !set.leases.is_empty() => "lease".to_owned(),
+        Ok(_) if set.executions.is_empty() && !set.leases.is_empty() => "lease".to_owned(),
         Ok(_) => "·".to_owned(),
     }
+}
+
+/// Whether the execution of a sample is another afterwards, or gone.
+fn changes(set: &WriteSet, sample: &Sample) -> bool {
+    let id = sample.life.id;
+    let mut rows = set.executions.iter().flat_map(|write| write.before.iter().chain(&write.after));
+    rows.any(|x| x.id == id) || set.removed.contains(&id)
+}
+
+/// The commands that are about an execution, or change it in some state.
+fn shown(samples: &[Sample]) -> BTreeSet<&'static str> {
+    let mut shown = BTreeSet::new();
+    for sample in samples {
+        for case in cases(&sample.life) {
+            let (_, set) = sample.life.world.clone().send(case.command.clone());
+            if is_about(&case.command, sample) || changes(&set, sample) {
+                shown.insert(case.command.name());
+            }
+        }
+    }
+    shown
 }
 
 fn state(world: &World, life: &Life) -> Option<PublicState> {
     world.find(life.id).map(|x| public_state(x, world.now))
 }
 
-fn is_about_an_execution(command: &Command) -> bool {
-    let keys = needs(command, &WorkingSet::default());
-    keys.iter().any(|key| matches!(key, Key::Execution(_)))
+fn is_about(command: &Command, sample: &Sample) -> bool {
+    needs(command, &WorkingSet::default()).contains(&Key::Execution(sample.life.id))
 }
 
-fn elsewhere(sample: &Sample) -> String {
+fn elsewhere(sample: &Sample, shown: &BTreeSet<&str>) -> String {
     let others = cases(&sample.life).into_iter();
-    let others = others.filter(|case| !is_about_an_execution(&case.command));
+    let others = others.filter(|case| !shown.contains(case.command.name()));
     let others: Vec<_> = others.map(|case| label(&case)).collect();
-    format!("Not shown, because they look at no execution: {}.", others.join(", "))
+    let others = others.join(", ");
+    format!("Not shown, because they change other rows only, or other executions: {others}.")
 }
 
 /// Where commands lead, drawn: each sample, now and when each of its clocks has run out.

@@ -11,28 +11,28 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ff_core::backend::StoreError;
+use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
+use ff_core::fold;
 use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{QueueId, Timer, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::fold;
 
 use crate::claim::delays::Delays;
 use crate::claim::heads::{Floor, Heads};
 use crate::codec::Tid;
-use crate::connection::listener::{News, Signals};
+use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::due::Walk;
 use crate::feed;
 use crate::graph::unlocked;
 use crate::write::{Places, Rows, read_places};
 
-pub mod dispatches;
 mod ahead;
+pub mod dispatches;
 mod held;
 mod rounds;
 
@@ -153,11 +153,11 @@ impl State {
             self.delays.removed();
         }
         self.dispatches.learn(&set.graph.dispatch);
-        self.signals.committed(News {
-            work: filed.is_some() || !set.ready.insert.is_empty(),
-            events: !set.events.is_empty(),
-            flows: !set.graph.dispatch.insert.is_empty(),
-            cancels: set.graph.cancels_members(),
+        self.signals.committed(|interest| match interest {
+            Interest::Work => filed.is_some() || !set.ready.insert.is_empty(),
+            Interest::Events => !set.events.is_empty(),
+            Interest::Flows => !set.graph.dispatch.insert.is_empty(),
+            Interest::Cancels => set.graph.cancels_members(),
         });
     }
 
@@ -165,7 +165,7 @@ impl State {
     pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
         if !moved.is_empty() {
             self.heads.file_at(moved.iter().copied());
-            self.signals.committed(News { work: true, ..News::default() });
+            self.signals.committed(|interest| interest == Interest::Work);
         }
     }
 

@@ -151,7 +151,10 @@ impl Connections {
     }
 
     /// Runs statements that change nothing, in one flight, and all as of the same moment.
-    pub async fn read_together(&self, mut steps: Vec<Step<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+    pub async fn read_together(
+        &self,
+        mut steps: Vec<Step<'_>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
         if steps.len() < 2 {
             return self.read_all(steps).await;
         }

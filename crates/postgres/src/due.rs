@@ -180,11 +180,7 @@ async fn retention(state: &State, steps: Vec<Step<'_>>, limit: u32) -> Result<Du
 }
 
 /// Ends that flows have not been told: those that this process remembers, else what the table says.
-async fn dispatches(
-    state: &State,
-    filter: &WorkFilter,
-    limit: u32,
-) -> Result<Due, StoreError> {
+async fn dispatches(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
     let mut due = Due::default();
     let everything = *filter == WorkFilter::default();
     if everything {
@@ -192,7 +188,9 @@ async fn dispatches(
         if !known.is_empty() {
             let known = known.into_iter();
             due.commands = known
-                .map(|(flow, execution)| DispatchCompletion { flow, execution, eager: false }.into())
+                .map(|(flow, execution)| {
+                    DispatchCompletion { flow, execution, eager: false }.into()
+                })
                 .collect();
             return Ok(due);
         }
@@ -230,10 +228,8 @@ async fn stuck(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due, St
         Some((flow, id)) => (home(flow), flow.0, id.uuid()),
         None => (-1, Uuid::nil(), Uuid::nil()),
     };
-    let params = listed(filter, looks)
-        .one(partition, Type::INT2)
-        .one(of, Type::UUID)
-        .one(after, Type::UUID);
+    let params =
+        listed(filter, looks).one(partition, Type::INT2).one(of, Type::UUID).one(after, Type::UUID);
     let rows = state.connections.read(group::due, params).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (mut due, mut last) = (Due::default(), None);

@@ -62,8 +62,8 @@ pub struct Held {
 
 impl GraphWanted {
     /// One more; a key of something else is left to the caller.
-    pub fn add(&mut self, key: Key) {
-        match key {
+    pub fn add(&mut self, key: &Key) {
+        match *key {
             Key::Flow(flow) => drop(self.flows.insert(flow)),
             Key::FreeFlow(flow) => drop(self.free_flows.insert(flow)),
             Key::Group(flow, id) => drop(self.groups.insert((flow, id))),
@@ -141,8 +141,8 @@ impl GraphWanted {
             Params::new().in_flows(self.edges.iter().map(|(flow, id)| (*flow, id.0)))
         });
         run(!self.pairs.is_empty(), edge::pair, &|| {
-            let params =
-                Params::new().in_flows(self.pairs.iter().map(|(flow, from, _)| (*flow, from.uuid())));
+            let params = Params::new()
+                .in_flows(self.pairs.iter().map(|(flow, from, _)| (*flow, from.uuid())));
             params.all(self.pairs.iter().map(|(_, _, to)| to.uuid()), Type::UUID_ARRAY)
         });
         run(!self.outgoing.is_empty(), edge::outgoing, &|| of_groups(self.outgoing.iter()));
@@ -331,10 +331,7 @@ impl GraphWanted {
             let mut r = Reader::new(row);
             let (id, flow) = (r.id()?, r.flow()?);
             let phase = parse::<Phase>("phase", r.take("phase")?);
-            gather(
-                members.entry(flow).or_insert(Ok(Vec::new())),
-                phase.map(|phase| (id, phase)),
-            );
+            gather(members.entry(flow).or_insert(Ok(Vec::new())), phase.map(|phase| (id, phase)));
         }
         for (flow, read) in members {
             match read {
@@ -432,7 +429,9 @@ fn read_first(
         let (id, flow) = (r.id()?, r.flow()?);
         first.entry(flow).or_default().push(id);
     }
-    first.values_mut().for_each(|ids| ids.sort_unstable());
+    for ids in first.values_mut() {
+        ids.sort_unstable();
+    }
     Ok(first)
 }
 

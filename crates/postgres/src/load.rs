@@ -89,7 +89,7 @@ impl Wanted {
                 | Key::Cancel(..)
                 | Key::Backlog(_)
                 | Key::Owed(_)
-                | Key::First(_) => wanted.graph.add(key),
+                | Key::First(_) => wanted.graph.add(&key),
             }
         }
         wanted.graph.settle();

@@ -136,16 +136,7 @@ impl<'s> Rows<'s> {
     /// ends of leases that touch nothing else.
     pub fn whole(&self) -> Option<Step<'_>> {
         let set = self.set;
-        let other = !set.removed.is_empty()
-            || !set.keys.is_empty()
-            || !set.cleared.is_empty()
-            || !set.consumers.is_empty()
-            || !set.attempts.is_empty()
-            || !set.queues.is_empty()
-            || !set.timers.remove.is_empty()
-            || !set.tags.remove.is_empty()
-            || !set.tags.insert.is_empty()
-            || set.graph != GraphWrites::default();
+        let other = has_other(set);
         let (inserted, updated) = (self.inserted.len(), self.updated.len());
         let (before, after) = (
             || set.leases.iter().filter_map(|write| write.before.as_ref()),
@@ -407,6 +398,20 @@ impl<'s> Rows<'s> {
             steps.push(Step::Run(event::insert, event_rows(Params::new(), &self.events)));
         }
     }
+}
+
+/// Whether there is something to write that no statement writes together with executions.
+fn has_other(set: &WriteSet) -> bool {
+    !set.removed.is_empty()
+        || !set.keys.is_empty()
+        || !set.cleared.is_empty()
+        || !set.consumers.is_empty()
+        || !set.attempts.is_empty()
+        || !set.queues.is_empty()
+        || !set.timers.remove.is_empty()
+        || !set.tags.remove.is_empty()
+        || !set.tags.insert.is_empty()
+        || set.graph != GraphWrites::default()
 }
 
 /// What the row of an execution says about its input or result; takes it out if it stands there.

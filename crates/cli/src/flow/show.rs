@@ -8,11 +8,11 @@ use console::style;
 use ff_core::flow::{CancellationPolicy, DependencyKind, EdgeWord};
 use ff_core::state::PublicState;
 use ff_core::{ExecutionId, Millis};
-use ff_sdk::FlowHandle;
 use ff_wire::ExecutionSnapshot;
 use ff_wire::flow::graph::JoinKind;
 use ff_wire::flow::snapshot::EdgeGroupSnapshot;
 use ff_wire::flow::{EdgeParams, EdgeSnapshot, FlowSnapshot, FlowSummary, MemberParams};
+use flowfabric::FlowHandle;
 use serde::Serialize;
 
 use super::{counts, painted_public};

@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::flow::CancellationPolicy;
-use ff_sdk::FlowHandle;
 use ff_wire::steer::TagsRequest;
-use flowfabric::Client;
+use flowfabric::{Client, FlowHandle};
 
 use super::left_of;
 use crate::create::tag;
@@ -36,22 +35,24 @@ impl Which {
 
 /// What becomes of the members of a cancelled flow.
 #[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
 enum Policy {
     /// All that have not ended are cancelled
-    CancelAll,
+    #[value(name = "cancel_all")]
+    All,
     /// Those that do not run are cancelled
-    CancelPending,
+    #[value(name = "cancel_pending")]
+    Pending,
     /// They go on
-    CancelFlowOnly,
+    #[value(name = "cancel_flow_only")]
+    FlowOnly,
 }
 
 impl From<Policy> for CancellationPolicy {
     fn from(policy: Policy) -> Self {
         match policy {
-            Policy::CancelAll => Self::All,
-            Policy::CancelPending => Self::Pending,
-            Policy::CancelFlowOnly => Self::FlowOnly,
+            Policy::All => Self::All,
+            Policy::Pending => Self::Pending,
+            Policy::FlowOnly => Self::FlowOnly,
         }
     }
 }

@@ -7,9 +7,8 @@ use clap::Args;
 use ff_core::FlowId;
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::flow::FlowWord;
-use ff_sdk::FlowHandle;
 use ff_wire::flow::{CreateFlowAnswer, FlowOrder, FlowSnapshot, FlowSummary, NewFlow};
-use flowfabric::Client;
+use flowfabric::{Client, FlowHandle};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -19,8 +18,11 @@ use crate::output::{self, Format, Output};
 use crate::place::Place;
 use crate::span;
 
-/// What a document looks like, for who sent something else.
-const LEAST: &str = r#"{"flow_kind": "order", "nodes": [{"name": "pay", "execution_kind": "pay", "lane_id": "default"}]}"#;
+/// The least that a graph says, for who sent something else.
+const LEAST: &str = concat!(
+    r#"{"flow_kind":"order","nodes":"#,
+    r#"[{"name":"pay","execution_kind":"pay","lane_id":"shop"}]}"#
+);
 
 /// Create a whole graph of executions at once.
 #[derive(Args)]
@@ -48,7 +50,7 @@ impl Submit {
         let names = order.names();
         let FlowOrder::Submit(submit) = order else {
             let failure = Failure::new(Exit::Usage, "the graph has no nodes");
-            return Err(failure.next(format!("give it some: {LEAST}")).into());
+            return Err(failure.next(format!("send {LEAST}")).into());
         };
         let client = place.client().await?;
         let created = client.fabric().submit_flow(*submit).await?;
@@ -77,8 +79,9 @@ fn read(file: &str) -> anyhow::Result<NewFlow> {
         })?
     };
     serde_json::from_str(&text).map_err(|error| {
-        let failure = Failure::new(Exit::Usage, format!("{file} is not a graph: {error}"));
-        failure.next(format!("write it like {LEAST}")).into()
+        let what = if file == "-" { "standard input" } else { file };
+        let failure = Failure::new(Exit::Usage, format!("{what} is not a graph: {error}"));
+        failure.next(format!("send {LEAST}")).into()
     })
 }
 

@@ -97,9 +97,8 @@ fn pairs(layer_of: &[usize], edges: &[(usize, usize)], far: &BTreeMap<usize, usi
     let depth = layer_of.iter().max().map_or(0, |last| *last);
     let mut pairs: Vec<Pairs> = vec![Vec::new(); depth];
     // At its own layer an edge begins with its node, later with what passes.
-    let at = |node: usize, layer: usize| match layer == layer_of[node] {
-        true => What::Node(node),
-        false => What::Pass(node),
+    let at = |node: usize, layer: usize| {
+        if layer == layer_of[node] { What::Node(node) } else { What::Pass(node) }
     };
     for (from, to) in edges {
         let before = layer_of[*to].saturating_sub(1);
@@ -108,8 +107,9 @@ fn pairs(layer_of: &[usize], edges: &[(usize, usize)], far: &BTreeMap<usize, usi
         }
     }
     for (from, last) in far {
-        for layer in layer_of[*from]..last.saturating_sub(1) {
-            pairs[layer].push((at(*from, layer), What::Pass(*from)));
+        let passed = pairs.iter_mut().enumerate().take(last.saturating_sub(1));
+        for (layer, pairs) in passed.skip(layer_of[*from]) {
+            pairs.push((at(*from, layer), What::Pass(*from)));
         }
     }
     pairs

@@ -1,5 +1,8 @@
 //! What graphs look like, and that a drawing says what waits for what and nothing else.
 
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_raw_string_hashes, reason = "what UPDATE_EXPECT=1 writes")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use expect_test::{Expect, expect};
@@ -41,18 +44,26 @@ fn is(edges: &[(&str, &str)], joins: &[(&str, &str)], expected: &Expect) {
 
 #[test]
 fn a_chain_is_a_line_and_goes_on_below() {
-    is(&[("fetch", "parse"), ("parse", "load")], &[], &expect![[r#"
+    is(
+        &[("fetch", "parse"), ("parse", "load")],
+        &[],
+        &expect![[r#"
         ✓ fetch ──▸ ● parse ──▸ ✓ load
-    "#]]);
+    "#]],
+    );
     let names: Vec<String> = (0..12).map(|number| format!("stage-{number}")).collect();
     let edges: Vec<_> = names.windows(2).map(|two| (two[0].as_str(), two[1].as_str())).collect();
-    is(&edges, &[], &expect![[r#"
+    is(
+        &edges,
+        &[],
+        &expect![[r#"
         ✓ stage-0 ──▸ ● stage-1 ──▸ ✓ stage-2 ──▸ ● stage-3 ──▸ ✓ stage-4 ─┄
 
         ┄──▸ ● stage-5 ──▸ ✓ stage-6 ──▸ ● stage-7 ──▸ ✓ stage-8 ──▸ ● stage-9 ─┄
 
         ┄──▸ ✓ stage-10 ──▸ ● stage-11
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -61,7 +72,10 @@ fn a_fan_spreads_and_comes_together() {
     let out = names.iter().map(|name| ("split", name.as_str()));
     let together = names.iter().map(|name| (name.as_str(), "merge"));
     let edges: Vec<_> = out.chain(together).collect();
-    is(&edges, &[("merge", "8 of 10")], &expect![[r#"
+    is(
+        &edges,
+        &[("merge", "8 of 10")],
+        &expect![[r#"
                  ┌─▸ ● shard-1 ──┐
                  ├─▸ ✓ shard-2 ──┤
                  ├─▸ ● shard-3 ──┤
@@ -72,7 +86,8 @@ fn a_fan_spreads_and_comes_together() {
                  ├─▸ ✓ shard-8 ──┤
                  ├─▸ ● shard-9 ──┤
                  └─▸ ✓ shard-10 ─┘
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -87,13 +102,17 @@ fn diamonds_and_trees_are_compact() {
     );
     let tree =
         [("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2"), ("b", "b3")];
-    is(&tree, &[], &expect![[r#"
+    is(
+        &tree,
+        &[],
+        &expect![[r#"
              ┌─▸ ● a ─┬─▸ ● a1
              │        └─▸ ✓ a2
         ✓ r ─┤        ┌─▸ ● b1
              └─▸ ✓ b ─┼─▸ ✓ b2
                       └─▸ ● b3
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -110,31 +129,43 @@ fn edges_over_several_layers_pass_between() {
         ("thumb", "publish"),
         ("probe", "publish"),
     ];
-    is(&media, &[("package", "2 of 3")], &expect![[r#"
+    is(
+        &media,
+        &[("package", "2 of 3")],
+        &expect![[r#"
                  ┌─▸ ● 360p ──┐
                  ├─▸ ✓ 720p ──┼─────▸ ● package  2 of 3 ─┐
         ✓ probe ─┼─▸ ● 1080p ─┘ ┌────────────────────────┼─▸ ✓ publish
                  ├─▸ ✓ thumb ───┘ ┌──────────────────────┘
                  └────────────────┘
-    "#]]);
-    is(&[("a", "x"), ("a", "y"), ("b", "y"), ("b", "z")], &[], &expect![[r#"
+    "#]],
+    );
+    is(
+        &[("a", "x"), ("a", "y"), ("b", "y"), ("b", "z")],
+        &[],
+        &expect![[r#"
         ✓ a ───┬─▸ ● x
         ● b ─┬─└─▸ ✓ y
              └───▸ ✓ z
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_would_be_a_tangle_is_a_list() {
     let ring = [("a", "x"), ("a", "y"), ("b", "y"), ("b", "z"), ("c", "z"), ("c", "x")];
-    is(&ring, &[("x", "any of 2")], &expect![[r#"
+    is(
+        &ring,
+        &[("x", "any of 2")],
+        &expect![[r#"
         layer 0: 2 active, 1 completed
           ✓ a  ● b  ● c
         layer 1: 1 active, 2 completed
           ✓ y  <- a, b
           ● x  any of 2 <- a, c
           ✓ z  <- b, c
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -143,7 +174,10 @@ fn what_is_large_is_listed_by_layers() {
     let out = names.iter().map(|name| ("split", name.as_str()));
     let together = names.iter().map(|name| (name.as_str(), "merge"));
     let edges: Vec<_> = out.chain(together).collect();
-    is(&edges, &[], &expect![[r#"
+    is(
+        &edges,
+        &[],
+        &expect![[r#"
         layer 0: 1 completed
           ✓ split
         layer 1: 35 active, 35 completed
@@ -161,7 +195,8 @@ fn what_is_large_is_listed_by_layers() {
             <- split
         layer 2: 1 active
           ● merge  <- shard-1, shard-2, shard-3, shard-4, shard-5, shard-6, shard-7, …
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -240,8 +275,9 @@ impl Reader {
         if c == '▸' {
             seen.insert((row, column + 2));
         }
-        let goes_on = matches!(self.at(row, column + 1), '─' | '▸')
-            || "┬┴┼┐┘┤".contains(self.at(row, column + 1));
+        // Behind an upright without an arm to the right, a line that goes on passes under it.
+        let goes_on =
+            "─┬┴┼├┌└".contains(c) || "┤┐┘│".contains(c) && "─▸".contains(self.at(row, column + 1));
         let joined = "┬┴┼┐┘┤".contains(c);
         if joined && "┬┼┐┤".contains(c) {
             self.along(row + 1, column, 1, seen);
@@ -249,7 +285,7 @@ impl Reader {
         if joined && "┴┼┘┤".contains(c) {
             self.along(row.wrapping_sub(1), column, usize::MAX, seen);
         }
-        if "─┬┴┼┐┘┤│├┌└".contains(c) && goes_on {
+        if goes_on {
             self.right(row, column + 1, seen);
         }
     }

@@ -7,7 +7,10 @@
 
 mod creating;
 mod failures;
+mod flows;
+mod graphs;
 mod reading;
 mod serving;
 mod showing;
 mod stage;
+mod submitting;

@@ -95,8 +95,8 @@ async fn lanes_say_how_much_waits_and_what_became_of_the_rest() {
         orders      0       -        0          2       1          0
     "#]]);
     steady(stage.ff(&["lanes"])).is(&expect![[r#"
-        mail	1	1h 29m	1	0	0	0	0	1	0
-        orders	0	-	0	0	0	2	1	0	0
+        mail	1	1h 29m	1	0	0	0	0	0	1	0	0
+        orders	0	-	0	0	0	0	2	1	0	0	0
     "#]]);
     let said = stage.ff(&["lanes", "-o", "json"]).out;
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
@@ -173,6 +173,7 @@ fn help_names_the_commands_and_the_exit_codes() {
           unhold    Let a held execution be claimed again
           priority  Change how urgent a waiting execution is
           tag       Set and remove tags of an execution
+          flow      Submit, list, show, cancel and seal flows: graphs of executions
           lanes     Say how much waits in each lane, and how many executions are in which state
           config    Say which settings apply, and where they come from
           migrate   Bring the schema of a database up to date, or say what is missing
@@ -198,7 +199,7 @@ fn help_names_the_commands_and_the_exit_codes() {
           3  there is no such thing
           4  refused: its state does not allow it, or it clashes with something else
           5  the database or server cannot be reached or is busy; the same command may succeed later
-          6  the execution did not succeed (result, create --wait)
+          6  the execution or flow did not succeed (result, create --wait, flow submit --wait)
 
         Tables and colours are for terminals (NO_COLOR turns colours off); elsewhere lists are lines of
         fields with tabs between them. FF_LOG=debug tells more on standard error.

@@ -26,7 +26,7 @@ use uuid::Uuid;
 const AGO_MS: i64 = 5_400_000;
 
 /// The id of an execution of the stage.
-pub fn uuid(number: u128) -> Uuid {
+pub const fn uuid(number: u128) -> Uuid {
     Uuid::from_u128(0x0199_0000_0000_7000_8000_0000_0000_0000 + number)
 }
 
@@ -50,6 +50,13 @@ impl Stage {
         stage
     }
 
+    /// With flows of every sort.
+    pub async fn with_flows() -> Self {
+        let stage = Self::empty();
+        Past::open(&stage).flows().await;
+        stage
+    }
+
     /// With a file that is not there yet.
     pub fn empty() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
@@ -61,6 +68,11 @@ impl Stage {
 
     pub fn url(&self) -> String {
         format!("sqlite:{}", self.file().display())
+    }
+
+    /// Puts a file beside it.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.directory.path().join(name), text).unwrap();
     }
 
     /// Runs a command on the file.
@@ -151,13 +163,13 @@ impl Drop for Served {
 }
 
 /// The engine of the past, on a clock that only the test turns.
-struct Past {
-    engine: Engine,
-    clock: Arc<Dial>,
+pub struct Past {
+    pub engine: Engine,
+    pub clock: Arc<Dial>,
 }
 
 impl Past {
-    fn open(stage: &Stage) -> Self {
+    pub fn open(stage: &Stage) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let clock = Arc::new(Dial::default());
         clock.set(Millis(i64::try_from(now).unwrap() - AGO_MS));
@@ -187,7 +199,7 @@ impl Past {
     }
 
     /// What the next claim in a lane is given.
-    async fn claim(&self, lane: &str) -> (ExecutionId, Fence) {
+    pub async fn claim(&self, lane: &str) -> (ExecutionId, Fence) {
         let worker = Worker { id: "shop".parse().unwrap(), instance: "shop-1".parse().unwrap() };
         let ask = ClaimAsk::new(Uuid::now_v7(), worker, vec![lane.parse().unwrap()]);
         let claimed = self.engine.claim(ask, std::time::Duration::ZERO).await.unwrap();
@@ -239,7 +251,7 @@ impl Past {
         self.engine.execute(complete).await.unwrap();
     }
 
-    async fn fail(&self, (id, fence): (ExecutionId, Fence), reason: &str) {
+    pub async fn fail(&self, (id, fence): (ExecutionId, Fence), reason: &str) {
         let category = "network".parse().unwrap();
         let class = FailureClass::Transient;
         let fail = Fail { id, fence, reason: reason.to_owned(), category, class };

@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowfabric::{Context, Error, FlowFabric, Handle, Result, Running};
+use flowfabric::{
+    Context, Error, FlowDraft, FlowFabric, FlowHandle, Handle, Result, Running, node,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -47,7 +49,7 @@ impl World {
         let fabric = FlowFabric::connect(&url, None).unwrap();
         let gate = Arc::new(Semaphore::new(0));
         let worker = fabric.worker("orders").name("shop").instance("shop-1");
-        let worker = worker.state(Arc::clone(&gate));
+        let worker = worker.state(Arc::clone(&gate)).handle("gated", gated);
         let worker =
             worker.handle("flaky", flaky).handle("broken", broken).handle("watched", watched);
         let worker = worker.start().unwrap();
@@ -77,6 +79,33 @@ impl World {
             server,
             _directory: directory,
         }
+    }
+
+    /// Has the execution that is watched end, so that it takes no more permits.
+    pub async fn free_the_gate(&self) {
+        self.gate.add_permits(3);
+        self.watched.ended().await.unwrap();
+    }
+
+    /// A flow: one member that waits for the gate at each end, and `wide` between them, of which
+    /// all but one are enough. One of these always fails, and one follows only if it does not.
+    pub fn fan(&self, wide: usize) -> FlowDraft {
+        let of = |name: &str, kind: &str| node(name, kind, ()).lane("orders");
+        let between = |number: usize| {
+            of(&format!("part-{number}"), if number == 0 { "broken" } else { "gated" })
+        };
+        let enough = u32::try_from(wide - 1).unwrap();
+        let last = (0..wide).fold(of("last", "gated").quorum(enough), |last, number| {
+            last.after(format!("part-{number}"))
+        });
+        let parts = (0..wide).map(|number| between(number).after("first"));
+        let draft = self.fabric.flow("fan").tag("shop.customer", "ada").nodes(parts);
+        draft.node(of("first", "gated")).node(last).node(of("then", "gated").after("part-0"))
+    }
+
+    /// The address of a flow on the page.
+    pub fn page_of_flow(&self, flow: &FlowHandle) -> String {
+        format!("{}/#/flows/{}", self.url, flow.id())
     }
 
     /// The address of an execution on the page.
@@ -110,6 +139,12 @@ async fn flaky(ctx: Context, _: Value) -> Result<String> {
 
 async fn broken(_: Context, _: Value) -> Result<()> {
     Err(Error::permanent(format!("no route to host {}", "0".repeat(300))).into())
+}
+
+/// Ends when the test says so.
+async fn gated(ctx: Context, _: Value) -> Result<()> {
+    ctx.state::<Arc<Semaphore>>().acquire().await?.forget();
+    Ok(())
 }
 
 /// Takes a step whenever the test says so; the third is its last.

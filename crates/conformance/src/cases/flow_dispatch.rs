@@ -126,6 +126,11 @@ pub async fn a_dispatch_of_nothing_does_nothing(w: Arc<World>) {
     }
     assert!(w.due(Duty::CompletionDispatch, 10).await.commands.is_empty());
     assert_eq!(w.rows(), before);
+    w.succeed(drawn.id("a")).await;
+    let before = w.rows();
+    let elsewhere = w.send(dispatching(w.flow_id(), drawn.id("a"))).await;
+    assert_eq!(elsewhere, Ok(Reply::DispatchCompletion(Dispatched::NoOp)));
+    assert_eq!(w.rows(), before, "it is still to be told to its own flow");
 }
 
 /// A retry is not an end; only the last attempt is dispatched.

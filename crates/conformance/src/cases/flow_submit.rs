@@ -284,6 +284,16 @@ pub async fn a_graph_that_makes_no_sense_is_refused(w: Arc<World>) {
     assert!(tables.flows.is_empty() && tables.executions.is_empty() && tables.edges.is_empty());
 }
 
+/// A node whose id somebody took is refused, and what is there stays as it was.
+pub async fn a_node_whose_id_is_taken_is_refused(w: Arc<World>) {
+    let flow = w.flow_id();
+    let taken = w.create(w.draft_of(ExecutionId::for_node(flow, &name("b")))).await;
+    let refused = w.refused(w.more(flow, "a>b").submission()).await;
+    assert_eq!((refused.code, refused.field), (Code::NodeConflict, Some("node")));
+    assert_eq!(refused.value.as_deref(), Some("b"));
+    w.take(taken).await;
+}
+
 /// One call adds a bounded number of nodes and edges.
 pub async fn a_graph_that_is_too_large_is_refused(w: Arc<World>) {
     let nodes: Vec<_> = (0..=GRAPH_NODES_MAX).map(|n| format!("n{n}")).collect();

@@ -73,7 +73,8 @@ impl Decide for DispatchCompletion {
         if have.graph.busy.contains(&self.flow) {
             return Ok(Change::none(Dispatched::Later));
         }
-        if !matches!(have.graph.dispatch.get(&id), Some(Some(_))) {
+        let row = have.graph.dispatch.get(&id).and_then(Option::as_ref);
+        if row.is_none_or(|row| row.flow != self.flow) {
             return Ok(Change::none(Dispatched::NoOp));
         }
         let (Some(flow), Ok(x)) = (have.graph.known_flow(self.flow), have.execution(id)) else {

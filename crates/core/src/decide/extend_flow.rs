@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::graph::{Draft, exists, growing, not_a_member, unfinished, unnamed};
-use super::submit_flow::{member, reachable, unknown};
+use super::submit_flow::{member, reachable, taken, unknown};
 use super::{COMMAND_BYTES, Decide, group_policy, holder};
 use crate::command::Traffic;
 use crate::decide::create_flow::CreateFlow;
@@ -281,8 +281,7 @@ fn add_node(draft: &mut Draft<'_>, node: &Node, cx: &Cx<'_>) -> Result<(), Rejec
         if is_node(x, draft.flow.id, node) {
             return Ok(());
         }
-        let why = "is the name of a member that was created with other content";
-        return Err(Rejection::invalid(Code::NodeConflict, "node", &node.name, why));
+        return Err(taken(node));
     }
     if node.create.namespace != draft.flow.spec.namespace {
         let why = format!("of node {} is not that of the flow", node.name);

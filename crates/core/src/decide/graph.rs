@@ -103,11 +103,8 @@ impl<'a> Draft<'a> {
 
     /// However often a command changes an execution, it is one change.
     pub fn put_execution(&mut self, mut x: Execution) {
-        if let Ok(before) = self.have.execution(x.id)
-            && x.version > before.version + 1
-        {
-            x.version = before.version + 1;
-        }
+        let before = self.have.execution(x.id).map_or(0, |before| before.version);
+        x.version = x.version.min(before + 1);
         self.executions.insert(x.id, x);
     }
 

@@ -98,6 +98,12 @@ impl SubmitFlow {
     }
 }
 
+/// A node whose id belongs to something else.
+pub(super) fn taken(node: &Node) -> Rejection {
+    let why = "is the name of an execution that was created with other content";
+    Rejection::invalid(Code::NodeConflict, "node", &node.name, why)
+}
+
 /// A node that is nowhere.
 pub(super) fn unknown(node: &NodeRef) -> Rejection {
     let said = format!("there is no node {node}");
@@ -162,9 +168,9 @@ impl Decide for SubmitFlow {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        // Members have ids that nobody else can have: where there is no flow, there are none.
         let key = self.key().map(|(namespace, key)| Key::Idempotency(namespace, key));
-        std::iter::once(Key::Flow(self.flow.id)).chain(key).collect()
+        let nodes = self.graph.nodes.iter().map(|node| Key::Execution(node.create.id));
+        std::iter::once(Key::Flow(self.flow.id)).chain(nodes).chain(key).collect()
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<FlowCreated>, Rejection> {
@@ -186,6 +192,11 @@ impl Decide for SubmitFlow {
                 None => Ok(Change::none(FlowCreated::Duplicate { flow_id })),
                 Some(field) => Err(conflict(flow_id, field)),
             };
+        }
+        // Where there is no flow there are no members, but anybody may create what has such an id.
+        let mut nodes = self.graph.nodes.iter();
+        if let Some(node) = nodes.find(|node| have.execution(node.create.id).is_ok()) {
+            return Err(taken(node));
         }
         let mut flow = self.flow.flow(fingerprint.clone(), cx.now);
         flow.sealed = self.seal;

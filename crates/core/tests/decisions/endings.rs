@@ -213,10 +213,11 @@ fn what_may_not_be_kept_at_all_may_go_at_once() {
 }
 
 #[test]
-fn nothing_that_has_not_ended_is_ever_trimmed() {
+fn nothing_that_has_not_ended_or_goes_with_its_flow_is_ever_trimmed() {
     for sample in samples() {
         let mut life = sample.life;
-        let ended = life.find().is_some_and(|x| x.state.phase() == Phase::Terminal);
+        let ended =
+            life.find().is_some_and(|x| x.state.phase() == Phase::Terminal && x.flow().is_none());
         if ended {
             life.tell(set_tags(life.id, &[], &["shop.city"]));
         }

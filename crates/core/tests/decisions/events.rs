@@ -119,10 +119,17 @@ fn every_event_says_whose_it_is_and_when_it_happened() {
             let mut world = sample.life.world.clone();
             let (_, set) = world.send(case.command);
             for event in set.events {
-                let x = world.find(event.execution).unwrap();
-                assert_eq!(event.execution, sample.life.id);
+                assert_eq!(event.execution.is_none(), event.kind.of_flow());
+                let Some(id) = event.execution else {
+                    let flow = world.rows.graph.flow(event.flow.unwrap()).unwrap();
+                    assert_eq!((event.namespace, event.lane), (flow.spec.namespace.clone(), None));
+                    assert_eq!(event.at, flow.updated_at);
+                    continue;
+                };
+                let x = world.find(id).unwrap();
+                assert_eq!(event.flow, x.flow());
                 assert_eq!(event.namespace, x.spec.namespace);
-                assert_eq!(event.lane, x.spec.lane);
+                assert_eq!(event.lane.as_ref(), Some(&x.spec.lane));
                 assert_eq!(event.at, x.updated_at);
             }
         }

@@ -4,6 +4,8 @@
 
 #[path = "../support/commands.rs"]
 mod commands;
+#[path = "../support/members.rs"]
+mod members;
 #[path = "../support/samples.rs"]
 mod samples;
 #[path = "../support/world.rs"]

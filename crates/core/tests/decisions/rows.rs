@@ -64,12 +64,12 @@ fn every_state_has_its_rows() {
 }
 
 #[test]
-fn only_what_waits_and_is_not_held_has_a_place() {
+fn only_what_waits_for_a_worker_has_a_place() {
     for sample in samples() {
         let Some(x) = sample.life.find() else {
             continue;
         };
-        let expected = matches!(&x.state, State::Runnable(r) if r.hold.is_none());
+        let expected = matches!(&x.state, State::Runnable(r) if r.hold.is_none() && !r.gated);
         assert_eq!(index::place(x).is_some(), expected, "{}", sample.name);
     }
 }

@@ -30,12 +30,15 @@ use crate::commands::{
     cancel, complete, delay, drop_consumer, fail, give_up, hold, journal, progress, release, renew,
     replay, revoke, save_cursor, set_tags,
 };
-use crate::world::{World, create, id, tags, worker};
+use crate::flows::{Asked, FlowDeed, slot_id};
+use crate::world::{World, create, tags, worker};
 
 /// Commands in a history.
-pub const HISTORY: usize = 60;
+pub const HISTORY: usize = 80;
 /// Executions that a history is about.
-const SLOTS: u128 = 3;
+pub const SLOTS: u128 = 7;
+/// Those that are created first; the others are nodes of a flow.
+const BORN: u128 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Deed {
@@ -63,6 +66,7 @@ pub enum Deed {
     ForgetKey,
     SaveCursor,
     DropConsumer,
+    Flow(FlowDeed),
 }
 
 /// Deeds, each as often as makes lives long and varied.
@@ -91,6 +95,23 @@ const DEEDS: &[(Deed, usize)] = &[
     (Deed::ForgetKey, 1),
     (Deed::SaveCursor, 1),
     (Deed::DropConsumer, 1),
+    (Deed::Flow(FlowDeed::CreateFlow), 2),
+    (Deed::Flow(FlowDeed::Submit), 4),
+    (Deed::Flow(FlowDeed::Extend), 5),
+    (Deed::Flow(FlowDeed::Add), 3),
+    (Deed::Flow(FlowDeed::Stage), 5),
+    (Deed::Flow(FlowDeed::Apply), 4),
+    (Deed::Flow(FlowDeed::SetPolicy), 2),
+    (Deed::Flow(FlowDeed::Seal), 2),
+    (Deed::Flow(FlowDeed::Tag), 1),
+    (Deed::Flow(FlowDeed::Wait), 4),
+    (Deed::Flow(FlowDeed::CancelFlow), 1),
+    (Deed::Flow(FlowDeed::CancelOwed), 1),
+    (Deed::Flow(FlowDeed::Dispatch), 16),
+    (Deed::Flow(FlowDeed::CancelSiblings), 2),
+    (Deed::Flow(FlowDeed::ReconcileSiblings), 2),
+    (Deed::Flow(FlowDeed::ReconcileGroup), 3),
+    (Deed::Flow(FlowDeed::TrimFlow), 3),
 ];
 
 /// Which fence a worker presents.
@@ -138,7 +159,7 @@ impl fmt::Debug for Step {
 /// First every execution is created, then anything happens. Steps are left out one by one to find
 /// the shortest history that shows a failure.
 pub fn histories() -> impl Strategy<Value = Vec<Step>> {
-    let births = (1..=SLOTS).map(birth).collect::<Vec<_>>();
+    let births = (1..=BORN).map(birth).collect::<Vec<_>>();
     let rest = prop::collection::vec(prop::option::weighted(0.99, steps()), HISTORY - births.len());
     (births, rest).prop_map(|(births, rest)| {
         let rest = rest.into_iter().flatten();
@@ -179,7 +200,7 @@ fn asks() -> impl Strategy<Value = Ask> {
         1 => Just(Presented::Forged),
     ];
     // One life in depth, some more beside it.
-    let slot = prop_oneof![2 => Just(1), 1 => 1..=SLOTS];
+    let slot = prop_oneof![2 => Just(1), 1 => 1..=BORN, 3 => BORN + 1..=SLOTS];
     (prop::sample::select(deeds), slot, fence, 0_u64..1_000_000)
         .prop_map(|(deed, slot, fence, n)| Ask { deed, slot, fence, n })
 }
@@ -214,7 +235,7 @@ pub type Granted = BTreeMap<ExecutionId, Vec<Fence>>;
 impl Ask {
     /// Whose move it is, as a command. `world` is as it stands before it.
     pub fn command(&self, world: &World, granted: &Granted) -> Command {
-        let (id, n) = (id(self.slot), self.n);
+        let (id, n) = (slot_id(self.slot), self.n);
         let fence = self.fence(world, granted);
         let soon = world.now.plus(n % 100);
         let first = u32::try_from(n % 3).unwrap();
@@ -254,6 +275,10 @@ impl Ask {
             Deed::ForgetKey => ForgetKey { namespace: create(1).namespace, key: key(n) }.into(),
             Deed::SaveCursor => save_cursor(n).into(),
             Deed::DropConsumer => drop_consumer().into(),
+            Deed::Flow(deed) => {
+                let asked = Asked { deed, slot: self.slot, fence, n };
+                asked.command(world).unwrap_or_else(|| Unhold { id }.into())
+            }
         }
     }
 
@@ -275,7 +300,8 @@ impl Ask {
             },
             delay_until: self.n.is_multiple_of(7).then(|| world.now.plus(self.n % 90)),
             deadline_at: bounded.then(|| world.now.plus(self.n % 900)),
-            ..create(self.slot)
+            id: slot_id(self.slot),
+            ..create(1)
         }
     }
 
@@ -283,7 +309,7 @@ impl Ask {
     fn claim(&self, lease_ttl_ms: u64) -> Claim {
         let capable = !self.n.is_multiple_of(5);
         Claim {
-            id: id(self.slot),
+            id: slot_id(self.slot),
             worker: worker(&format!("worker-{}", self.n % 5)),
             capabilities: capable.then(|| "gpu".to_owned()).into_iter().collect::<BTreeSet<_>>(),
             lease_ttl_ms,
@@ -292,9 +318,10 @@ impl Ask {
     }
 
     fn fence(&self, world: &World, granted: &Granted) -> Fence {
-        let epoch = world.find(id(self.slot)).map_or(0, |x| x.epoch);
+        let id = slot_id(self.slot);
+        let epoch = world.find(id).map_or(0, |x| x.epoch);
         let none = Fence { attempt_index: 0, lease_epoch: epoch + 1 };
-        let fences = granted.get(&id(self.slot)).map_or(&[][..], Vec::as_slice);
+        let fences = granted.get(&id).map_or(&[][..], Vec::as_slice);
         let last = fences.last().copied().unwrap_or(none);
         match self.fence {
             Presented::Last => last,

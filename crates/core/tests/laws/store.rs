@@ -9,6 +9,7 @@ use ff_core::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
 use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
 use ff_core::{Execution, ExecutionId, Millis, WriteSet};
 
+use crate::graph::Graph;
 use crate::laws::{Law, law};
 use crate::world::World;
 
@@ -25,6 +26,7 @@ pub struct Store {
     timers: BTreeSet<Timer>,
     tags: BTreeSet<TagRow>,
     pub events: Vec<Event>,
+    graph: Graph,
 }
 
 impl Store {
@@ -32,6 +34,11 @@ impl Store {
     pub fn write(&mut self, set: &WriteSet, now: Millis) -> Law {
         for id in &set.removed {
             self.remove(*id);
+        }
+        self.graph.write(&set.graph)?;
+        for flow in &set.graph.removed {
+            let subject = ExecutionId::for_flow(*flow, flow.0);
+            self.events.retain(|event| event.subject() != subject);
         }
         self.write_rows(set)?;
         for record in &set.attempts {
@@ -83,7 +90,7 @@ impl Store {
         self.executions.remove(&id);
         self.attempts.retain(|(owner, _), _| *owner != id);
         self.blobs.retain(|at, _| at.execution() != id);
-        self.events.retain(|event| event.execution != id);
+        self.events.retain(|event| event.subject() != id);
     }
 
     /// An execution as it is read back: a renewal wrote only its lease.
@@ -123,6 +130,7 @@ impl Store {
         same("timers", &filed, &timers)?;
         same("keys", &self.keys, &present(&world.rows.keys))?;
         same("consumers", &self.consumers, &present(&world.rows.consumers))?;
+        self.graph.agrees_with(world)?;
         self.has_places_for(&rows)?;
         rows.values().try_for_each(|x| self.knows_the_past_of(x))
     }
@@ -200,11 +208,12 @@ impl Store {
         same("ready", &a.ready, &b.ready)?;
         same("timers", &a.timers, &b.timers)?;
         same("tags", &a.tags, &b.tags)?;
+        same("flows", &a.graph, &b.graph)?;
         same("events", &a.events, &b.events)
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(table: &str, a: &T, b: &T) -> Law {
+pub fn same<T: PartialEq + std::fmt::Debug>(table: &str, a: &T, b: &T) -> Law {
     law(a == b, || format!("{table} differ:\n{a:?}\n{b:?}"))
 }
 
@@ -214,7 +223,7 @@ pub fn present<K: Ord + Clone, V: Clone>(rows: &BTreeMap<K, Option<V>>) -> BTree
     rows.filter_map(|(key, row)| Some((key.clone(), row.clone()?))).collect()
 }
 
-fn put<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, row: Option<V>) {
+pub fn put<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, row: Option<V>) {
     match row {
         Some(row) => table.insert(key, row),
         None => table.remove(&key),

@@ -8,17 +8,24 @@ use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::claim::Claim;
 use ff_core::decide::create::Create;
 use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::retention::Trim;
+use ff_core::decide::seal_flow::SealFlow;
 use ff_core::decide::unhold::Unhold;
+use ff_core::decide::wait_children::WaitChildren;
 use ff_core::policy::{FailureClass, Policy};
 use serde_json::{Value, json};
 
 use crate::commands::{
     cancel, complete, delay, drop_consumer, fail, give_up, hold, journal, progress, release, renew,
     replay, revoke, save_cursor, set_tags,
+};
+use crate::members::{
+    any_of, beside_a_flow, cancel_flow, commands_about_others, dispatch, flow_beside,
+    flow_commands, link, lose, member, others, race, stage,
 };
 use crate::world::{DAWN, LEASE_TTL_MS, Life, create, key};
 
@@ -120,7 +127,16 @@ pub fn samples() -> Vec<Sample> {
         ("While a worker has it", active_samples()),
         ("After it ended", terminal_samples()),
     ];
-    let samples = chapters.into_iter().flat_map(|(chapter, samples)| {
+    let beside = |told: Vec<Told>| -> Vec<Told> {
+        let told = told.into_iter();
+        told.map(|(name, about, life)| (name, about, beside_a_flow(life))).collect()
+    };
+    let chapters = chapters.map(|(chapter, samples)| (chapter, beside(samples))).into_iter();
+    let chapters = chapters.chain([
+        ("As a member of a flow, before its end", member_samples()),
+        ("As a member of a flow, after its end", ended_member_samples()),
+    ]);
+    let samples = chapters.flat_map(|(chapter, samples)| {
         let samples = samples.into_iter();
         samples.map(move |(name, about, life)| Sample { chapter, name, about, life })
     });
@@ -251,6 +267,116 @@ fn terminal_samples() -> Vec<Told> {
     ]
 }
 
+/// A member that waits for others, and what happens next.
+fn joined(step: impl FnOnce(&mut Life)) -> Life {
+    let mut life = member(waiting());
+    step(&mut life);
+    life
+}
+
+fn member_samples() -> Vec<Told> {
+    let gated = joined(|life| link(life, 0));
+    let mut gated_held = gated.clone();
+    gated_held.tell(hold(gated_held.id));
+    let mut told = gated.clone();
+    crate::members::succeed(&mut told, 0);
+    let mut doomed = gated.clone();
+    lose(&mut doomed, 0);
+    let let_go = joined(|life| {
+        link(life, 0);
+        crate::members::succeed(life, 0);
+        dispatch(life, others(flow_beside(life.id))[0]);
+    });
+    let won = joined(|life| {
+        any_of(life);
+        link(life, 0);
+        link(life, 1);
+        crate::members::succeed(life, 0);
+        dispatch(life, others(flow_beside(life.id))[0]);
+    });
+    let expecting = joined(|life| {
+        take(life);
+        link(life, 0);
+    });
+    let mut parent = expecting.clone();
+    wait_for_children(&mut parent);
+    let mut bereft = expecting.clone();
+    lose(&mut bereft, 0);
+    let loser = joined(|life| {
+        race(life);
+        take(life);
+        crate::members::succeed(life, 0);
+        dispatch(life, others(flow_beside(life.id))[0]);
+    });
+    vec![
+        ("member", "waiting, and waits for no other member", member(waiting())),
+        ("staged", "an edge leads to it and is not applied", joined(|life| stage(life, 0))),
+        ("gated", "waits for another member", gated),
+        ("gated, held", "waits for another member, and kept back by an operator", gated_held),
+        ("untold", "what it waits for succeeded, and the flow was not told", told),
+        ("doomed", "what it waits for failed, and the flow was not told", doomed),
+        ("let go", "what it waited for succeeded", let_go),
+        ("won", "one of those it waited for succeeded; the other is to be cancelled", won),
+        ("active member", "a worker holds it", member(active())),
+        ("expecting", "a worker holds it, and it has something to wait for", expecting),
+        ("bereft", "a worker holds it, what it is to wait for failed, and nobody was told", bereft),
+        ("loser", "a worker holds it, and nobody needs it any more", loser),
+        ("parent", "given back by its worker until others have ended", parent),
+    ]
+}
+
+fn wait_for_children(life: &mut Life) {
+    let (id, flow, fence) = (life.id, flow_beside(life.id), life.fence);
+    life.tell(WaitChildren { id, flow, fence });
+}
+
+fn ended_member_samples() -> Vec<Told> {
+    let untold = joined(|life| {
+        take(life);
+        succeed(life);
+    });
+    let mut counted = untold.clone();
+    let own = counted.id;
+    dispatch(&mut counted, own);
+    let skipped = joined(|life| {
+        link(life, 0);
+        lose(life, 0);
+        dispatch(life, others(flow_beside(life.id))[0]);
+    });
+    let mut revivable = skipped.clone();
+    let upstream = others(flow_beside(revivable.id))[0];
+    revivable.tell(replay(upstream));
+    let idle = joined(|life| {
+        take(life);
+        succeed(life);
+        for n in 0..2 {
+            crate::members::succeed(life, n);
+        }
+        let flow = flow_beside(life.id);
+        for execution in [life.id, others(flow)[0], others(flow)[1]] {
+            life.tell(DispatchCompletion { flow, execution, eager: false });
+        }
+    });
+    let mut over = idle.clone();
+    over.tell(SealFlow { flow: flow_beside(over.id) });
+    let cancelled = joined(|life| {
+        link(life, 0);
+        life.tell(cancel_flow(flow_beside(life.id)));
+    });
+    let mut past = cancelled.clone();
+    past.pass(RETENTION_MS);
+    vec![
+        ("undispatched", "its worker completed it, and its flow was not told", untold),
+        ("dispatched", "its worker completed it, and its flow was told", counted),
+        ("skipped", "what it waited for failed", skipped),
+        ("skipped, hopeful", "what it waited for failed, and runs again", revivable),
+        ("last of its flow", "completed like all the others of an open flow", idle),
+        ("of a finished flow", "completed, and so is its flow", over),
+        ("of a cancelled flow", "cancelled with its flow", cancelled),
+        ("of a flow past retention", "cancelled with its flow, and kept long enough", past),
+    ]
+}
+
 /// A command to a sample.
 pub struct Case {
     pub label: &'static str,
@@ -268,7 +394,7 @@ pub fn cases(life: &Life) -> Vec<Case> {
     let later = now.plus(BACKOFF_MS);
     let (soft, hard) = (FailureClass::Transient, FailureClass::Permanent);
     let by_holder = "cancel_execution by the holder";
-    vec![
+    let mut cases = vec![
         case("", life.creation.clone().into()),
         case("", life.clone().next_claim().into()),
         case("", renew(id, fence).into()),
@@ -294,7 +420,11 @@ pub fn cases(life: &Life) -> Vec<Case> {
         case("", forget_key(life).into()),
         case("", save_cursor(1).into()),
         case("", drop_consumer().into()),
-    ]
+    ];
+    cases.extend(flow_commands(life).into_iter().map(|command| case("", command)));
+    let others = commands_about_others(life).into_iter();
+    cases.extend(others.map(|(label, command)| case(label, command)));
+    cases
 }
 
 fn forget_key(life: &Life) -> ForgetKey {

@@ -5,7 +5,9 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
-use std::collections::BTreeSet;
+mod graph;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use ff_core::command::Operation;
@@ -13,15 +15,15 @@ use ff_core::decide::claim::{Claim, Leased};
 use ff_core::decide::create::Create;
 use ff_core::event::{CursorKind, Event, EventName};
 use ff_core::execution::{AttemptRecord, Fence, Tags, Worker, first_epoch};
-use ff_core::fold::{Cx, Key};
+use ff_core::fold::{Blob, BlobRef, Cx, Key};
 use ff_core::state::{AttemptState, PublicState, StateVector, vector};
 use ff_core::text::{
     Creator, Encoding, IdempotencyKey, Kind, LaneId, Namespace, WorkerId, WorkerInstanceId,
 };
 use ff_core::time::Entropy;
 use ff_core::{
-    Command, Config, Execution, ExecutionId, Millis, Outcome, Policy, Rejection, WorkingSet,
-    WriteSet, fold, needs,
+    Command, Config, Execution, ExecutionId, FlowId, Millis, Outcome, Policy, Rejection,
+    WorkingSet, WriteSet, fold, needs,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -51,34 +53,76 @@ pub struct World {
     pub now: Millis,
     pub config: Config,
     pub rows: WorkingSet,
+    /// Members that cancelled flows owe.
+    pub owed: BTreeSet<(FlowId, ExecutionId)>,
+    /// Payloads and results.
+    pub blobs: BTreeMap<BlobRef, Blob>,
     pub dice: Dice,
 }
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        Self { now: DAWN, config: Config::default(), rows: WorkingSet::default(), dice: Dice(seed) }
+        Self {
+            now: DAWN,
+            config: Config::default(),
+            rows: WorkingSet::default(),
+            owed: BTreeSet::new(),
+            blobs: BTreeMap::new(),
+            dice: Dice(seed),
+        }
     }
 
     /// Loads what the commands need (what was never written is absent) and folds them.
     pub fn fold(&mut self, commands: &[Command]) -> (Vec<Outcome>, WriteSet) {
+        graph::begin_batch(&mut self.rows);
         for command in commands {
             command.validate(&self.config).unwrap();
-            for key in needs(command, &self.rows) {
-                match key {
-                    Key::Execution(id) => drop(self.rows.executions.insert(id, None)),
-                    Key::Idempotency(space, key) => {
-                        drop(self.rows.keys.insert((space, key), None));
-                    }
-                    Key::Consumer(name) => drop(self.rows.consumers.insert(name, None)),
-                    Key::Unseen(id) => drop(self.rows.unseen.insert(id, false)),
-                    Key::Step(id, number) => drop(self.rows.steps.insert((id, number), None)),
-                }
+            for _ in 0..3 {
+                needs(command, &self.rows).iter().for_each(|key| self.load(key));
             }
-            assert_eq!(needs(command, &self.rows), [], "one round of loading is enough");
+            assert_eq!(needs(command, &self.rows), [], "three rounds of loading are enough");
         }
         let (now, cursors) = (self.now, CursorKind::Seq);
         let mut cx = Cx { now, config: &self.config, entropy: &mut self.dice, cursors };
-        fold(commands, &mut self.rows, &mut cx)
+        let (outcomes, set) = fold(commands, &mut self.rows, &mut cx);
+        self.owed.retain(|row| !set.graph.owed.remove.contains(row));
+        self.owed.retain(|(flow, _)| !set.graph.removed.contains(flow));
+        self.owed.extend(&set.graph.owed.insert);
+        self.blobs.retain(|at, _| !set.removed.contains(&at.execution()));
+        self.blobs.extend(set.blobs.iter().map(|blob| (blob.at, blob.clone())));
+        (outcomes, set)
+    }
+
+    fn load(&mut self, key: &Key) {
+        match key {
+            Key::Execution(id) => drop(self.rows.executions.insert(*id, None)),
+            Key::Idempotency(space, key) => {
+                drop(self.rows.keys.insert((space.clone(), key.clone()), None));
+            }
+            Key::Consumer(name) => drop(self.rows.consumers.insert(name.clone(), None)),
+            Key::Unseen(id) => drop(self.rows.unseen.insert(*id, false)),
+            Key::Step(id, number) => drop(self.rows.steps.insert((*id, *number), None)),
+            Key::Input(id) => {
+                let input = self.blobs.get(&BlobRef::Input(*id)).cloned();
+                self.rows.inputs.insert(*id, input);
+            }
+            Key::Flow(_)
+            | Key::FreeFlow(_)
+            | Key::Group(..)
+            | Key::FreeGroup(..)
+            | Key::Groups(_)
+            | Key::Edge(..)
+            | Key::Pair(..)
+            | Key::Outgoing(..)
+            | Key::Incoming(..)
+            | Key::Reach(..)
+            | Key::Members(_)
+            | Key::Dispatch(_)
+            | Key::Cancel(..)
+            | Key::Backlog(_)
+            | Key::Owed(_)
+            | Key::First(_) => self.load_graph(key),
+        }
     }
 
     /// Folds one command.

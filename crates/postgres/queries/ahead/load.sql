@@ -7,18 +7,19 @@ with held as materialized (
     )
     order by f.partition_key, f.flow_id
     for no key update of f skip locked
-), wanted as (
+), wanted as materialized (
     select i.partition_key, i.execution_id
     from unnest($4::smallint[], $5::uuid[]) as i (partition_key, execution_id)
     union
     select e.partition_key, e.downstream_id
-    from held h
-    join unnest($1::smallint[], $2::uuid[], $3::uuid[]) as i (partition_key, flow_id, upstream_id)
-        on i.partition_key = h.partition_key and i.flow_id = h.flow_id
-    join ff_edge e
-        on e.partition_key = i.partition_key and e.flow_id = i.flow_id
-        and e.upstream_id = i.upstream_id
-    where e.state = 'unsatisfied'
+    from unnest($1::smallint[], $2::uuid[], $3::uuid[]) as i (partition_key, flow_id, upstream_id)
+    join held h on h.partition_key = i.partition_key and h.flow_id = i.flow_id
+    cross join lateral (
+        select e.partition_key, e.flow_id, e.downstream_id from ff_edge e
+        where e.partition_key = i.partition_key and e.flow_id = i.flow_id
+            and e.upstream_id = i.upstream_id and e.state = 'unsatisfied'
+        offset 0
+    ) e
 )
 select
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
@@ -33,8 +34,11 @@ select
     x.end_reason, x.terminal_at_ms, x.retain_until_ms, l.epoch as lease_epoch, l.claim_id,
     l.acquired_at_ms, l.renewed_at_ms, l.until_ms, l.check_at_ms
 from wanted w
-join ff_exec_core x
-    on x.partition_key = w.partition_key and x.execution_id = w.execution_id
+cross join lateral (
+    select x.* from ff_exec_core x
+    where x.partition_key = w.partition_key and x.execution_id = w.execution_id
+    offset 0
+) x
 left join ff_lease l
     on l.claim_id = x.claim_id and l.partition_key = x.partition_key
     and l.execution_id = x.execution_id

@@ -88,11 +88,9 @@ fn kind(key: &Key) -> Option<Kind> {
 fn tells_of(key: &Key) -> Option<Kind> {
     match key {
         Key::Outgoing(..) => Some(Kind::Group),
-        Key::FreeGroup(..)
-        | Key::Incoming(..)
-        | Key::Members(_)
-        | Key::Owed(_)
-        | Key::First(_) => Some(Kind::Execution),
+        Key::FreeGroup(..) | Key::Incoming(..) | Key::Members(_) | Key::Owed(_) | Key::First(_) => {
+            Some(Kind::Execution)
+        }
         Key::Flow(_)
         | Key::FreeFlow(_)
         | Key::Group(..)
@@ -123,19 +121,20 @@ pub async fn gather(
     let mut last: Option<Lock> = None;
     for round in 0..ROUNDS_MAX {
         let mut missing = found.missing(batch)?;
-        if round == 0 && !known.is_empty() {
+        if round > 0 && missing.is_empty() {
+            return Ok(Some(found));
+        }
+        let anew = round == 0 && !known.is_empty();
+        if anew {
             missing.extend(known.iter().cloned());
-        } else {
-            if round > 0 && missing.is_empty() {
-                return Ok(Some(found));
-            }
-            let told = missing.iter().filter_map(tells_of).min();
-            missing.retain(|key| told.is_none() || kind(key) < told);
         }
         known.extend(missing.iter().cloned());
         let ahead = (round == 0).then(|| Ahead::of(batch, &missing)).flatten();
         if ahead.is_some() {
             missing.retain(|key| !matches!(key, Key::Execution(_)));
+        } else if !anew {
+            let told = missing.iter().filter_map(tells_of).min();
+            missing.retain(|key| told.is_none() || kind(key) < told);
         }
         let wanted = Wanted::new(missing);
         if wanted.locks().min().is_some_and(|first| Some(first) < last) {

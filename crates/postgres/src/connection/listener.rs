@@ -37,30 +37,6 @@ const NOTES: [(Interest, char); 2] = [(Interest::Work, 'w'), (Interest::Events, 
 const INTERESTS: [Interest; 4] =
     [Interest::Work, Interest::Events, Interest::Flows, Interest::Cancels];
 
-/// What a commit brought, by who waits for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct News {
-    /// Something became claimable, or a delay was filed.
-    pub work: bool,
-    /// Something happened.
-    pub events: bool,
-    /// A member of a flow ended.
-    pub flows: bool,
-    /// A flow is to cancel members.
-    pub cancels: bool,
-}
-
-impl News {
-    fn of(self, interest: Interest) -> bool {
-        match interest {
-            Interest::Work => self.work,
-            Interest::Events => self.events,
-            Interest::Flows => self.flows,
-            Interest::Cancels => self.cancels,
-        }
-    }
-}
-
 /// Counts what was committed, here and elsewhere, for those who wait.
 pub struct Signals {
     work: watch::Sender<u64>,
@@ -101,14 +77,15 @@ impl Signals {
         }
     }
 
-    /// Something was committed here: wakes who waits here, and soon who waits elsewhere.
-    pub fn committed(&self, news: News) {
-        for interest in INTERESTS.into_iter().filter(|interest| news.of(*interest)) {
+    /// Something was committed here that concerns some: wakes who waits here, and soon who waits
+    /// elsewhere.
+    pub fn committed(&self, concerns: impl Fn(Interest) -> bool) {
+        for interest in INTERESTS.into_iter().filter(|interest| concerns(*interest)) {
             self.bump(interest);
         }
         let mut any = false;
         for ((interest, _), untold) in NOTES.iter().zip(&self.untold) {
-            if news.of(*interest) {
+            if concerns(*interest) {
                 untold.store(true, Ordering::SeqCst);
                 any = true;
             }

@@ -82,9 +82,7 @@ pub async fn edges(
     let params = of_flow(flow, page);
     let (sql, params) = match direction {
         Direction::All => (list::edges, params),
-        Direction::Outgoing(id) | Direction::Incoming(id)
-            if id.partition() != flow.partition() =>
-        {
+        Direction::Outgoing(id) | Direction::Incoming(id) if id.partition() != flow.partition() => {
             // Nobody outside its partition belongs to a flow.
             return Ok(Listing { rows: Rows::Edges(Vec::new()), next: None });
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ff_conformance::cases::calls::completion;
 use ff_conformance::world::{World, any_of, name};
 use ff_conformance::{Dial, audit};
 use ff_core::backend::{Duty, WorkFilter};
@@ -11,6 +12,7 @@ use ff_core::decide::dispatch::{DispatchCompletion, Dispatched};
 use ff_core::decide::seal_flow::SealFlow;
 use ff_core::decide::sibling_cancel::{CancelSiblings, SiblingsCancelled};
 use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
+use ff_core::decide::start_released::StartReleased;
 use ff_core::flow::{CancellationPolicy, EdgePolicy, FlowWord};
 use ff_core::fold::Key;
 use ff_core::{Backend, ExecutionId, FlowId};
@@ -44,7 +46,7 @@ async fn joined(world: &World, count: usize, policy: EdgePolicy) -> FlowId {
         left -= claimed.len();
         let done = claimed.iter().map(|work| {
             let (id, fence) = (work.leased.execution.id, work.leased.fence);
-            ff_conformance::cases::calls::completion(id, fence, b"out").into()
+            completion(id, fence, b"out").into()
         });
         assert!(world.batch(done.collect()).await.iter().all(Result::is_ok));
     }
@@ -204,13 +206,69 @@ async fn a_group_that_somebody_holds_is_passed_over_and_not_waited_for() {
 }
 
 #[tokio::test]
+async fn an_end_is_told_in_its_own_batch_whatever_else_is_in_it() {
+    let mut counts = Vec::new();
+    for others in [0, 3] {
+        let remote = Remote::new().await;
+        let world = &remote.world;
+        let drawn = world.sketch("a>c b>c c>d").submit().await;
+        world.succeed(drawn.id("a")).await;
+        world.dispatch().await;
+        let mut batch = Vec::new();
+        let fence = world.start(drawn.id("b")).await;
+        batch.push(completion(drawn.id("b"), fence, b"out").into());
+        for _ in 0..others {
+            let id = world.create(world.draft()).await;
+            batch.push(completion(id, world.start(id).await, b"out").into());
+        }
+        let (flow, execution) = (drawn.flow, drawn.id("b"));
+        batch.push(DispatchCompletion { flow, execution, eager: true }.into());
+        batch.push(StartReleased { ask: world.ask(1) }.into());
+        let taken = statements(&remote, async {
+            let mut outcomes = world.batch(batch).await;
+            assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+            let Some(Ok(Reply::StartReleased(started))) = outcomes.pop() else { panic!() };
+            let ids: Vec<_> = started.iter().map(|work| work.leased.execution.id).collect();
+            assert_eq!(ids, [drawn.id("c")]);
+            assert_eq!(started[0].input.as_ref().unwrap().bytes, &b"in"[..]);
+        });
+        counts.push(taken.await);
+        audit::audit(&(world.store.dump)(), world.now());
+    }
+    // Ends outside flows leave a timer each: that is one statement more.
+    assert!(counts[1] <= counts[0] + 1, "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_flow_that_somebody_holds_is_told_later() {
+    let stores = Stores::new();
+    let world = stores.open().await;
+    let drawn = world.sketch("a>b").submit().await;
+    let fence = world.start(drawn.id("a")).await;
+    let hand = stores.connect().await;
+    hand.batch_execute("begin; select 1 from ff_flow_core for no key update").await.unwrap();
+    let (flow, execution) = (drawn.flow, drawn.id("a"));
+    let tell = DispatchCompletion { flow, execution, eager: true };
+    let outcomes =
+        world.batch(vec![completion(execution, fence, b"out").into(), tell.into()]).await;
+    let later = Ok(Reply::DispatchCompletion(Dispatched::Later));
+    assert_eq!(outcomes, [Ok(Reply::Complete(())), later], "nobody waits");
+    hand.batch_execute("commit").await.unwrap();
+    assert_eq!(world.dispatch().await.len(), 1, "it is not forgotten");
+    world.take(drawn.id("b")).await;
+}
+
+#[tokio::test]
 async fn groups_that_were_read_with_their_flow_are_locked_before_they_are_changed() {
     let world = world();
     let drawn = world.sketch("a>b").open().submit().await;
     let (flow, id) = (drawn.flow, drawn.id("a"));
     world.succeed(id).await;
     // Sealing reads every group of the flow and locks none of them.
-    let batch = vec![SealFlow { flow }.into(), DispatchCompletion { flow, execution: id, eager: false }.into()];
+    let batch = vec![
+        SealFlow { flow }.into(),
+        DispatchCompletion { flow, execution: id, eager: false }.into(),
+    ];
     let outcomes = world.batch(batch).await;
     assert_eq!(outcomes[0], Ok(Reply::SealFlow(FlowWord::Open)));
     assert_eq!(outcomes[1], Ok(Reply::DispatchCompletion(Dispatched::Advanced(1))));

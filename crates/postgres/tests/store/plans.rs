@@ -23,6 +23,10 @@ enum By {
 
 /// What runs for every execution, every page or every second.
 const HOT: &[(&str, By)] = &[
+    ("ahead/groups", By::Writers),
+    ("ahead/inputs", By::Writers),
+    ("ahead/load", By::Writers),
+    ("ahead/lock", By::Writers),
     ("backlog/clear", By::Writers),
     ("backlog/due", By::Readers),
     ("backlog/load", By::Both),
@@ -57,6 +61,7 @@ const HOT: &[(&str, By)] = &[
     ("execution/remove", By::Writers),
     ("flow/due", By::Readers),
     ("flow/first", By::Both),
+    ("flow/free", By::Writers),
     ("flow/load", By::Both),
     ("flow/lock", By::Writers),
     ("flow/members", By::Both),
@@ -116,7 +121,7 @@ const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-const BY_KEYS: [&str; 28] = [
+const BY_KEYS: [&str; 29] = [
     "backlog/clear",
     "backlog/pay",
     "backlog/remove",
@@ -128,6 +133,7 @@ const BY_KEYS: [&str; 28] = [
     "execution/lock",
     "execution/put",
     "execution/remove",
+    "flow/free",
     "flow/lock",
     "flow/put",
     "flow/remove",
@@ -173,7 +179,12 @@ const FIRST: [(&str, &str); 17] = [
 
 /// What finds each of its rows by a column in the middle of an index: without that it would look at
 /// everything in a flow, which may be large.
-const BY_COLUMN: [(&str, &str, &str); 7] = [
+const BY_COLUMN: [(&str, &str, &str); 12] = [
+    ("ahead/groups", "ff_edge", "upstream_id"),
+    ("ahead/groups", "ff_edge_group", "downstream_id"),
+    ("ahead/inputs", "ff_edge", "upstream_id"),
+    ("ahead/load", "ff_edge", "upstream_id"),
+    ("ahead/lock", "ff_edge", "upstream_id"),
     ("edge/incoming", "ff_edge", "downstream_id"),
     ("edge/outgoing", "ff_edge", "upstream_id"),
     ("edge/pair", "ff_edge", "downstream_id"),

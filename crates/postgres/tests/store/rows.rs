@@ -194,7 +194,10 @@ async fn a_damaged_row_of_a_flow_fails_only_the_commands_that_need_it() {
         let mut batch: Vec<Command> = Vec::new();
         for drawn in [broken, sound] {
             world.succeed(drawn.id("a")).await;
-            batch.push(DispatchCompletion { flow: drawn.flow, execution: drawn.id("a"), eager: false }.into());
+            batch.push(
+                DispatchCompletion { flow: drawn.flow, execution: drawn.id("a"), eager: false }
+                    .into(),
+            );
         }
         tamper(&world, &format!("{damage} where flow_id = '{}'", broken.flow));
         let mut outcomes = world.batch(batch).await.into_iter();

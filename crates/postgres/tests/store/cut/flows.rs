@@ -11,6 +11,7 @@ use ff_core::decide::flow_tags::SetFlowTags;
 use ff_core::decide::group_policy::SetGroupPolicy;
 use ff_core::decide::reconcile_group::ReconcileGroup;
 use ff_core::decide::seal_flow::SealFlow;
+use ff_core::decide::start_released::StartReleased;
 use ff_core::decide::tags::Edit;
 use ff_core::decide::wait_children::WaitChildren;
 use ff_core::flow::CancellationPolicy;
@@ -37,6 +38,8 @@ pub async fn prepared(remote: &Remote, name: &str) -> Option<Command> {
             let (policy, reason) = (CancellationPolicy::All, "enough".to_owned());
             CancelFlow { flow: drawn.flow, policy, reason }.into()
         }
+        // It starts what else is in its batch, and alone nothing.
+        "start_released" => StartReleased { ask: world.ask(1) }.into(),
         "cancel_owed_members" => owed(remote).await,
         "reconcile_group" => stuck(remote).await,
         "dispatch_completion" | "cancel_siblings" | "reconcile_siblings" | "trim_flow" => {

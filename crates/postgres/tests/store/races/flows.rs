@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_conformance::world::{any_of, kind, lane, name, namespace};
 use ff_core::backend::{Duty, WorkFilter};
-use ff_core::command::Command;
+use ff_core::command::{Command, Reply};
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create_flow::CreateFlow;
+use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::decide::extend_flow::ExtendFlow;
 use ff_core::decide::replay::Replay;
+use ff_core::decide::start_released::StartReleased;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::flow::{CancellationPolicy, EdgePolicy, Graph, Link, Node, NodeRef};
 use ff_core::text::Kind;
-use ff_core::{Backend, ExecutionId, FlowId};
+use ff_core::{Backend, Claimed, ExecutionId, FlowId};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -101,24 +103,39 @@ async fn joins_that_many_tell_at_once_fire_once() {
     fleet.finish().await;
 }
 
-/// Claims and ends work until nothing is left; every seventh end is a failure.
+/// Claims and ends work until nothing is left; every seventh end is a cancellation. Flows are told
+/// with it, unless somebody else holds them, and what that lets go is started at once.
 fn work(fleet: &Fleet, number: usize, over: Arc<AtomicUsize>) -> impl Future<Output = ()> + use<> {
     let store = fleet.store(number);
     async move {
-        let mut count = 0;
+        let (name, mut count) = (format!("w{number}"), 0);
+        let mut started: Vec<Claimed> = Vec::new();
         loop {
             let last = over.load(Ordering::SeqCst) == 0;
-            let claimed = claim(&store, &format!("w{number}"), 5).await;
+            let mut claimed = std::mem::take(&mut started);
+            if claimed.is_empty() {
+                claimed = claim(&store, &name, 5).await;
+            }
             if claimed.is_empty() && last {
                 return;
             }
-            let ends = claimed.iter().map(|work| {
+            let mut batch: Vec<Command> = Vec::new();
+            for work in &claimed {
                 count += 1;
-                let (id, fence) = (work.leased.execution.id, work.leased.fence);
-                if count % 7 == 0 { super::cancel(id) } else { complete(id, fence) }
-            });
+                let (x, fence) = (&work.leased.execution, work.leased.fence);
+                let end = if count % 7 == 0 { super::cancel(x.id) } else { complete(x.id, fence) };
+                let told = x
+                    .flow()
+                    .map(|flow| DispatchCompletion { flow, execution: x.id, eager: true }.into());
+                batch.extend(std::iter::once(end).chain(told));
+            }
+            batch.push(StartReleased { ask: super::ask(&name, 2) }.into());
             // What was cancelled meanwhile is refused.
-            store.apply(ends.collect()).await.unwrap();
+            for outcome in store.apply(batch).await.unwrap() {
+                if let Ok(Reply::StartReleased(given)) = outcome {
+                    started.extend(given);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,239 @@
+//! What histories ask of flows: a main one, in whose partition the first execution lies and whose
+//! nodes have slots of their own, and one that the first execution may become the root of.
+
+use ff_core::decide::add_member::AddMember;
+use ff_core::decide::apply_edge::ApplyEdge;
+use ff_core::decide::cancel_flow::CancelFlow;
+use ff_core::decide::cancel_owed::CancelOwed;
+use ff_core::decide::create::Create;
+use ff_core::decide::create_flow::CreateFlow;
+use ff_core::decide::dispatch::DispatchCompletion;
+use ff_core::decide::extend_flow::ExtendFlow;
+use ff_core::decide::flow_tags::SetFlowTags;
+use ff_core::decide::group_policy::SetGroupPolicy;
+use ff_core::decide::reconcile_group::ReconcileGroup;
+use ff_core::decide::seal_flow::SealFlow;
+use ff_core::decide::sibling_cancel::CancelSiblings;
+use ff_core::decide::sibling_reconcile::ReconcileSiblings;
+use ff_core::decide::stage_edge::StageEdge;
+use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::tags::Edit;
+use ff_core::decide::trim_flow::TrimFlow;
+use ff_core::decide::wait_children::WaitChildren;
+use ff_core::flow::{
+    CancellationPolicy, DependencyKind, EdgePolicy, Graph, Link, Node, NodeRef, OnImpossible,
+    OnSatisfied,
+};
+use ff_core::policy::Policy;
+use ff_core::text::{FlowKind, NodeName};
+use ff_core::{Command, EdgeId, ExecutionId, Fence, FlowId};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::history::SLOTS;
+use crate::world::{World, create, id, tags};
+
+/// What is asked of flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FlowDeed {
+    CreateFlow,
+    Submit,
+    Extend,
+    Add,
+    Stage,
+    Apply,
+    SetPolicy,
+    Seal,
+    Tag,
+    Wait,
+    CancelFlow,
+    CancelOwed,
+    Dispatch,
+    CancelSiblings,
+    ReconcileSiblings,
+    ReconcileGroup,
+    TrimFlow,
+}
+
+/// Executions outside the main flow.
+const SOLO: u128 = 3;
+
+/// The main flow.
+pub fn main_flow() -> FlowId {
+    let mut flows = (0x100..).map(|n| FlowId(Uuid::from_u128(n)));
+    flows.find(|flow| flow.partition() == id(1).partition()).unwrap()
+}
+
+fn node_name(slot: u128) -> NodeName {
+    NodeName::new(format!("n{slot}")).unwrap()
+}
+
+/// The execution that a slot stands for.
+pub fn slot_id(slot: u128) -> ExecutionId {
+    if slot <= SOLO { id(slot) } else { ExecutionId::for_node(main_flow(), &node_name(slot)) }
+}
+
+/// Who asks, of what, and which of the many shapes it takes.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub deed: FlowDeed,
+    pub slot: u128,
+    pub fence: Fence,
+    pub n: u64,
+}
+
+impl Asked {
+    fn bit(self, at: u32) -> bool {
+        self.n >> at & 1 == 1
+    }
+
+    fn other_slot(self) -> u128 {
+        1 + u128::from(self.n / 3) % SLOTS
+    }
+
+    /// Mostly the main flow, sometimes the one that the first execution is, or may be, the root of.
+    fn flow(self) -> FlowId {
+        if self.slot == 1 && self.n.is_multiple_of(3) {
+            FlowId::rooted_at(id(1))
+        } else {
+            main_flow()
+        }
+    }
+
+    fn policy(self) -> EdgePolicy {
+        let cancel = if self.bit(4) { OnSatisfied::CancelRemaining } else { OnSatisfied::LetRun };
+        match self.n % 5 {
+            0 => EdgePolicy::AllOf,
+            1 | 2 => EdgePolicy::any_of(cancel),
+            3 => EdgePolicy::quorum(2, cancel),
+            _ => EdgePolicy::AnyOf { on_satisfied: cancel, on_impossible: OnImpossible::Run },
+        }
+    }
+
+    fn kind(self) -> DependencyKind {
+        match self.n % 7 {
+            0 => DependencyKind::AnyTerminal,
+            1 => DependencyKind::FailureOnly,
+            _ => DependencyKind::SuccessOnly,
+        }
+    }
+
+    /// Some of the nodes, each leading to later ones.
+    fn graph(self, first: u128, last: u128) -> Graph {
+        let mut graph = Graph::default();
+        for slot in first..=last {
+            let retention = [0, 50][usize::from(self.bit(6))];
+            let policy = Policy::parse(&json!({"retention_ms": retention})).unwrap();
+            let id = slot_id(slot);
+            let create = Create { id, idempotency_key: None, policy, ..create(1) };
+            graph.nodes.push(Node { name: node_name(slot), create });
+        }
+        let ends = (first..=last).flat_map(|from| (from + 1..=last).map(move |to| (from, to)));
+        for (at, (from, to)) in (0..).zip(ends) {
+            if self.bit(7 + at % 12) {
+                let mut link = Link::new(self.node(from), self.node(to));
+                link.kind = self.kind();
+                link.data_passing_ref = self.bit(at).then(|| "result".to_owned());
+                graph.links.push(link);
+            }
+        }
+        let joins = graph.links.iter().any(|link| link.to == self.node(last));
+        if joins && !matches!(self.policy(), EdgePolicy::Quorum { .. }) {
+            graph.joins.push((self.node(last), self.policy()));
+        }
+        graph
+    }
+
+    fn node(self, slot: u128) -> NodeRef {
+        NodeRef::Execution(slot_id(slot))
+    }
+
+    fn create_flow(self, flow: FlowId) -> CreateFlow {
+        let namespace = create(1).namespace;
+        CreateFlow { namespace, ..CreateFlow::new(flow, FlowKind::new("errand").unwrap()) }
+    }
+
+    /// More nodes for the main flow; or something for its holder to wait for.
+    fn extension(self) -> ExtendFlow {
+        let held = self.slot > SOLO || self.flow() != main_flow();
+        let by = (held && self.bit(2)).then(|| (slot_id(self.slot), self.fence));
+        let first = SOLO + 1 + u128::from(self.n % 3);
+        let mut graph =
+            if self.flow() == main_flow() { self.graph(first, SLOTS) } else { Graph::default() };
+        if by.is_some() && self.other_slot() != self.slot && self.flow() == main_flow() {
+            let link = Link::new(self.node(self.other_slot()), self.node(self.slot));
+            let ends = |own: &Link| (own.from.clone(), own.to.clone());
+            if graph.links.iter().all(|own| ends(own) != ends(&link)) {
+                graph.links.push(link);
+            }
+        }
+        ExtendFlow { flow: self.flow(), graph, seal: self.n.is_multiple_of(8), by }
+    }
+
+    fn staging(self, world: &World) -> StageEdge {
+        let known = world.rows.graph.known_flow(main_flow());
+        let revision = known.map_or(0, |flow| flow.revision);
+        let (upstream, downstream) = (slot_id(self.other_slot()), slot_id(self.slot));
+        StageEdge {
+            flow: main_flow(),
+            edge: edge(self.other_slot(), self.slot),
+            upstream,
+            downstream,
+            kind: self.kind(),
+            name: None,
+            data_passing_ref: self.bit(3).then(|| "result".to_owned()),
+            expected_revision: revision + u64::from(self.n.is_multiple_of(9)),
+        }
+    }
+
+    /// As a command, unless it makes no sense at all.
+    pub fn command(self, world: &World) -> Option<Command> {
+        let (flow, downstream) = (self.flow(), slot_id(self.slot));
+        let command = match self.deed {
+            FlowDeed::CreateFlow => self.create_flow(flow).into(),
+            FlowDeed::Submit => SubmitFlow {
+                flow: self.create_flow(main_flow()),
+                graph: self.graph(SOLO + 1, SLOTS - u128::from(self.n % 3)),
+                seal: self.bit(1),
+                idempotency_key: None,
+                dedup_window_ms: None,
+            }
+            .into(),
+            FlowDeed::Extend => self.extension().into(),
+            FlowDeed::Add => AddMember { flow: main_flow(), execution: downstream }.into(),
+            FlowDeed::Stage => self.staging(world).into(),
+            FlowDeed::Apply => {
+                let edge = edge(self.other_slot(), self.slot);
+                ApplyEdge { flow: main_flow(), edge, upstream: None, downstream: None }.into()
+            }
+            FlowDeed::SetPolicy => {
+                SetGroupPolicy { flow: main_flow(), downstream, policy: self.policy() }.into()
+            }
+            FlowDeed::Seal => SealFlow { flow }.into(),
+            FlowDeed::Tag => {
+                let set = tags(&[("shop.city", ["Oslo", "Rome"][usize::from(self.bit(0))])]);
+                SetFlowTags { flow, edit: Edit { set, ..Edit::default() } }.into()
+            }
+            FlowDeed::Wait => WaitChildren { id: downstream, flow, fence: self.fence }.into(),
+            FlowDeed::CancelFlow => {
+                let policies = CancellationPolicy::ALL;
+                let policy = policies[usize::try_from(self.n % 3).unwrap()];
+                CancelFlow { flow, policy, reason: "enough".to_owned() }.into()
+            }
+            FlowDeed::CancelOwed => CancelOwed { flow }.into(),
+            FlowDeed::Dispatch => {
+                DispatchCompletion { flow, execution: downstream, eager: self.bit(0) }.into()
+            }
+            FlowDeed::CancelSiblings => CancelSiblings { flow, downstream }.into(),
+            FlowDeed::ReconcileSiblings => ReconcileSiblings { flow, downstream }.into(),
+            FlowDeed::ReconcileGroup => ReconcileGroup { flow, downstream }.into(),
+            FlowDeed::TrimFlow => TrimFlow { flow }.into(),
+        };
+        let valid = Command::validate(&command, &world.config).is_ok();
+        valid.then_some(command)
+    }
+}
+
+fn edge(from: u128, to: u128) -> EdgeId {
+    EdgeId(Uuid::from_u128(from << 8 | to))
+}
