@@ -26,11 +26,8 @@ fn graph(nodes: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> Submi
     };
     let at = |number| NodeRef::Name(name(number));
     let links = edges.into_iter().map(|(from, to)| Link::new(at(from), at(to)));
-    let graph = Graph {
-        nodes: (0..nodes).map(node).collect(),
-        links: links.collect(),
-        joins: Vec::new(),
-    };
+    let graph =
+        Graph { nodes: (0..nodes).map(node).collect(), links: links.collect(), joins: Vec::new() };
     let flow = CreateFlow::new(flow, "bench".parse().expect("a valid kind"));
     SubmitFlow { flow, graph, seal: true, idempotency_key: None, dedup_window_ms: None }
 }
@@ -47,7 +44,7 @@ async fn rounds(place: &Place, count: usize, graph: fn() -> SubmitFlow) -> anyho
         let submit = graph();
         let begun = Instant::now();
         let flow = engine.submit_flow(submit).await?.flow_id();
-        let ended = engine.await_flow(flow, Duration::from_secs(60)).await?;
+        let ended = engine.await_flow(flow, Duration::from_mins(1)).await?;
         ensure!(ended.state.word() == FlowWord::Completed, "flow {flow} is {}", ended.state.word());
         // The first few open connections and prepare statements.
         if round >= 3 {
@@ -124,9 +121,8 @@ pub async fn cancel_10k(place: &Place) -> anyhow::Result<(f64, f64)> {
     let floor = begun.elapsed();
     client.batch_execute("checkpoint").await?;
     let begun = Instant::now();
-    let cancelled = engine
-        .cancel_flow(ours, CancellationPolicy::All, "bench", Wait::Indefinitely)
-        .await?;
+    let cancelled =
+        engine.cancel_flow(ours, CancellationPolicy::All, "bench", Wait::Indefinitely).await?;
     let took = begun.elapsed();
     ensure!(cancelled.members.len() == CANCELLED, "{} were cancelled", cancelled.members.len());
     Ok((took.as_secs_f64() * 1_000.0, floor.as_secs_f64() * 1_000.0))

@@ -22,8 +22,8 @@ pub use edge::{DependencyKind, Edge, EdgeState, EdgeWord, Reach};
 pub use graph::{Graph, Link, Node, NodeRef};
 pub(crate) use graph::{check_reference, circle};
 pub use group::{
-    Counters, EdgePolicy, Group, GroupState, GroupWord, OnImpossible, OnSatisfied, Siblings, SiblingsReason,
-    Verdict,
+    Counters, EdgePolicy, Group, GroupState, GroupWord, OnImpossible, OnSatisfied, Siblings,
+    SiblingsReason, Verdict,
 };
 
 /// A graph of executions.

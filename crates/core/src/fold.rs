@@ -13,9 +13,7 @@ use bytes::Bytes;
 use crate::command::{Command, Outcome};
 use crate::error::{Code, Rejection};
 use crate::event::{Cursor, CursorKind, Event};
-use crate::execution::{
-    AttemptRecord, Ending, Execution, Fingerprint, Lease, State, Terminal,
-};
+use crate::execution::{AttemptRecord, Ending, Execution, Fingerprint, Lease, State, Terminal};
 use crate::flow::Dispatch;
 use crate::ids::{EdgeId, ExecutionId, FlowId};
 use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
@@ -441,12 +439,7 @@ fn hold_unwritten(set: &mut WriteSet) {
 }
 
 /// Takes over the effects of one command.
-fn absorb(
-    effects: Effects,
-    have: &mut WorkingSet,
-    set: &mut WriteSet,
-    first: &mut First,
-) {
+fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
     if let Some(id) = effects.removed {
         remove(id, have, set, first);
     }

@@ -31,13 +31,14 @@ pub mod time;
 pub mod view;
 
 pub use backend::{
-    Agenda, Backend, ClaimAsk, Claimed, Claims, Due, Duty, EventPage, Interest, StoreError, WorkFilter,
+    Agenda, Backend, ClaimAsk, Claimed, Claims, Due, Duty, EventPage, Interest, StoreError,
+    WorkFilter,
 };
 pub use command::{Command, Outcome, Reply};
 pub use error::{Code, Rejection};
 pub use execution::{Execution, Fence, State};
-pub use fold::{Key, WorkingSet, WriteSet, fold, needs};
 pub use flow::Flow;
+pub use fold::{Key, WorkingSet, WriteSet, fold, needs};
 pub use ids::{EdgeId, ExecutionId, FlowId, Partition};
 pub use limits::Config;
 pub use policy::Policy;

@@ -194,7 +194,9 @@ impl Idle {
             let waiting = at.map(|at| state.waiting.remove(at));
             drop(state);
             members.learn(&started);
-            started.into_iter().for_each(|claimed| given.add(claimed));
+            for claimed in started {
+                given.add(claimed);
+            }
             // A claim that is gone gives its work back.
             drop(waiting.map(|waiting| waiting.reply.send(given)));
         }

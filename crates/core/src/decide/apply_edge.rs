@@ -83,9 +83,8 @@ impl Decide for ApplyEdge {
         let downstream = have.execution(edge.downstream)?;
         unfinished(downstream)?;
         let group = draft.group(edge.downstream);
-        let late = group.is_some_and(|group| {
-            group.state != GroupState::Pending || group.round != edge.round
-        });
+        let late = group
+            .is_some_and(|group| group.state != GroupState::Pending || group.round != edge.round);
         if late {
             let said = format!("the group of {} has fired", edge.downstream);
             return Err(Rejection::new(Code::GroupAlreadyFired, said));

@@ -33,9 +33,8 @@ pub enum PolicySet {
 
 /// Refuses to change the rule under edges that were staged under another.
 pub(super) fn fixed(downstream: ExecutionId) -> Rejection {
-    let said = format!(
-        "edge_group_policy_already_fixed: dependencies already staged into {downstream}"
-    );
+    let said =
+        format!("edge_group_policy_already_fixed: dependencies already staged into {downstream}");
     Rejection { field: Some("policy"), ..Rejection::new(Code::InvalidInput, said) }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It cancels nothing and waits for nobody.
 
-use super::sibling_cancel::{draining, drained, is_pending, keys, siblings};
+use super::sibling_cancel::{drained, draining, is_pending, keys, siblings};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;

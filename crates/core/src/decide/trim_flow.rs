@@ -68,10 +68,8 @@ impl Decide for TrimFlow {
         let subject = ExecutionId::for_flow(self.flow, self.flow.0);
         let whole = gone.len() == members.len() && members.len() < TRIM_CHUNK_MAX;
         let whole = whole && !unseen(&subject);
-        let reply = FlowTrimmed {
-            members: u32::try_from(gone.len()).unwrap_or(u32::MAX),
-            flow: whole,
-        };
+        let reply =
+            FlowTrimmed { members: u32::try_from(gone.len()).unwrap_or(u32::MAX), flow: whole };
         let removed = whole.then_some(self.flow);
         let graph = Some(Box::new(GraphEffects { removed, gone, ..GraphEffects::default() }));
         Ok(Change { reply, effects: Effects { graph, ..Effects::default() } })

@@ -173,12 +173,7 @@ impl Graph {
     }
 
     /// The refusal of an edge that is part of a circle.
-    pub(crate) fn circular(
-        &self,
-        flow: FlowId,
-        from: ExecutionId,
-        to: ExecutionId,
-    ) -> Rejection {
+    pub(crate) fn circular(&self, flow: FlowId, from: ExecutionId, to: ExecutionId) -> Rejection {
         let ends = |link: &&Link| link.from.id(flow) == from && link.to.id(flow) == to;
         let said = match self.links.iter().find(ends) {
             Some(link) => format!("the edge from {} to {} is part of a circle", link.from, link.to),
@@ -250,8 +245,7 @@ pub(crate) fn circle(links: &[(ExecutionId, ExecutionId)]) -> Option<(ExecutionI
     let mut at = *waits.keys().next()?;
     let mut seen = BTreeSet::new();
     loop {
-        let (from, to) =
-            *links.iter().find(|(from, to)| *to == at && waits.contains_key(from))?;
+        let (from, to) = *links.iter().find(|(from, to)| *to == at && waits.contains_key(from))?;
         if !seen.insert(at) {
             return Some((from, to));
         }

@@ -114,9 +114,7 @@ impl EdgePolicy {
 
     /// Refuses a quorum of none or of absurdly many.
     pub fn validate(self) -> Result<(), Rejection> {
-        let refuse = |k: u32, why: String| {
-            Err(Rejection::invalid(Code::InvalidInput, "k", k, why))
-        };
+        let refuse = |k: u32, why: String| Err(Rejection::invalid(Code::InvalidInput, "k", k, why));
         match self {
             Self::Quorum { k: 0, .. } => refuse(0, "must be >= 1".to_owned()),
             Self::Quorum { k, .. } if k > QUORUM_MAX => {

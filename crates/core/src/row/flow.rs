@@ -265,8 +265,8 @@ impl GroupRow {
         let flow = FlowId(Uuid::from_bytes(self.flow_id));
         let value: Value = serde_json::from_str(&self.policy)
             .map_err(|why| corrupt("policy", &self.policy, why))?;
-        let policy: EdgePolicy = serde_json::from_value(value)
-            .map_err(|why| corrupt("policy", &self.policy, why))?;
+        let policy: EdgePolicy =
+            serde_json::from_value(value).map_err(|why| corrupt("policy", &self.policy, why))?;
         let at = || present("fired_at_ms", self.fired_at_ms).map(Millis);
         let siblings = self.cancel_siblings_reason.as_deref().map(|reason| {
             let round = present("cancel_siblings_round", self.cancel_siblings_round)?;

@@ -87,8 +87,12 @@ impl Asked {
         self.n >> at & 1 == 1
     }
 
+    /// Mostly a node of the main flow.
     fn other_slot(self) -> u128 {
-        1 + u128::from(self.n / 3) % SLOTS
+        if self.n.is_multiple_of(5) {
+            return 1 + u128::from(self.n / 3) % SLOTS;
+        }
+        SOLO + 1 + u128::from(self.n / 3) % (SLOTS - SOLO)
     }
 
     /// Mostly the main flow, sometimes the one that the first execution is, or may be, the root of.
@@ -167,7 +171,7 @@ impl Asked {
                 graph.links.push(link);
             }
         }
-        ExtendFlow { flow: self.flow(), graph, seal: self.n.is_multiple_of(8), by }
+        ExtendFlow { flow: self.flow(), graph, seal: self.n.is_multiple_of(16), by }
     }
 
     fn staging(self, world: &World) -> StageEdge {
@@ -182,7 +186,7 @@ impl Asked {
             kind: self.kind(),
             name: None,
             data_passing_ref: self.bit(3).then(|| "result".to_owned()),
-            expected_revision: revision + u64::from(self.n.is_multiple_of(9)),
+            expected_revision: revision + u64::from(self.n.is_multiple_of(11)),
         }
     }
 
@@ -194,7 +198,7 @@ impl Asked {
             FlowDeed::Submit => SubmitFlow {
                 flow: self.create_flow(main_flow()),
                 graph: self.graph(SOLO + 1, SLOTS - u128::from(self.n % 3)),
-                seal: self.bit(1),
+                seal: self.n.is_multiple_of(5),
                 idempotency_key: None,
                 dedup_window_ms: None,
             }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ff_core::{Interest, WorkFilter};
 use ff_core::backend::Duty;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::sibling_cancel::SiblingsCancelled;
+use ff_core::{Interest, WorkFilter};
 
 use super::{DutyPlan, Tally};
 use crate::{Engine, Error};

@@ -61,7 +61,8 @@ impl Engine {
         };
         let scheduled = self.cancel_owed(flow, limit).await?;
         if scheduled && wait != Wait::No {
-            let said = format!("flow {flow} is cancelled; some of its members are not, after {limit:?}");
+            let said =
+                format!("flow {flow} is cancelled; some of its members are not, after {limit:?}");
             return Err(Rejection::new(Code::Timeout, said).into());
         }
         if repeated {

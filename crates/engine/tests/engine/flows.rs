@@ -82,7 +82,10 @@ async fn a_cancelled_flow_is_described_as_it_is() {
     assert_eq!(first.reason, "flow_cancelled");
     let pending = CancellationPolicy::Pending;
     let again = engine.cancel_flow(drawn.flow, pending, "no", Wait::No).await.unwrap();
-    assert_eq!((again.policy, again.reason.as_str(), again.repeated), (all, "flow_cancelled", true));
+    assert_eq!(
+        (again.policy, again.reason.as_str(), again.repeated),
+        (all, "flow_cancelled", true)
+    );
     assert_eq!(again.members.len(), 3);
     let snapshot = engine.describe_flow(drawn.flow).await.unwrap().unwrap();
     assert_eq!(snapshot.state, FlowWord::Cancelled);
@@ -100,8 +103,10 @@ async fn a_cancelled_flow_is_described_as_it_is() {
 #[tokio::test]
 async fn what_upstreams_gave_is_read_by_name() {
     let (engine, world) = world();
-    let named = |name: &'static str| move |link: &mut ff_core::flow::Link| {
-        link.name = Some(name.parse().unwrap());
+    let named = |name: &'static str| {
+        move |link: &mut ff_core::flow::Link| {
+            link.name = Some(name.parse().unwrap());
+        }
     };
     let sketch = world.sketch("a>d b>d c>d").link("a", "d", named("left"));
     let drawn = sketch.link("b", "d", named("right")).submit().await;

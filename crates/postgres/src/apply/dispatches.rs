@@ -3,7 +3,7 @@
 //!
 //! Nothing rests on it. What is handed out is forgotten, and what is forgotten stands in its table
 //! until it is done: others find it there, and so does this process, which looks there whenever it
-//! remembers nothing, and every [`PERIOD`] at least.
+//! remembers nothing, and every [`PERIOD`] while there is always something.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -21,19 +21,15 @@ const ENDS_MAX: usize = 10_000;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Ends of members that their flows are to be told.
+#[derive(Default)]
 pub struct Dispatches(Mutex<Inner>);
 
+#[derive(Default)]
 struct Inner {
     /// In the order in which the table hands them out.
     ends: BTreeMap<(Millis, ExecutionId), FlowId>,
-    /// When the table was last asked.
-    asked: Instant,
-}
-
-impl Default for Dispatches {
-    fn default() -> Self {
-        Self(Mutex::new(Inner { ends: BTreeMap::new(), asked: Instant::now() }))
-    }
+    /// Since when ends were handed out without asking the table.
+    unasked: Option<Instant>,
 }
 
 impl Dispatches {
@@ -60,7 +56,11 @@ impl Dispatches {
     /// The oldest of those that are remembered, at most `limit`. None when the table is to be asked.
     pub fn take(&self, limit: usize) -> Vec<(FlowId, ExecutionId)> {
         let mut inner = self.lock();
-        if inner.ends.is_empty() || inner.asked.elapsed() >= PERIOD {
+        if inner.ends.is_empty() {
+            return Vec::new();
+        }
+        let unasked = *inner.unasked.get_or_insert_with(Instant::now);
+        if unasked.elapsed() >= PERIOD {
             return Vec::new();
         }
         let mut taken = Vec::new();
@@ -75,7 +75,7 @@ impl Dispatches {
     /// The table was asked and said these: they are not handed out again.
     pub fn asked(&self, said: &[(Millis, ExecutionId)]) {
         let mut inner = self.lock();
-        inner.asked = Instant::now();
+        inner.unasked = None;
         for end in said {
             inner.ends.remove(end);
         }

@@ -137,10 +137,8 @@ async fn two_dispatchers_cancel_each_sibling_once() {
     let fleet = Fleet::new(2).await;
     let world = on(fleet.store(0), fleet.clock());
     let flows = fired(&world, GROUPS).await;
-    let (first, second) = tokio::join!(
-        tokio::spawn(drain(fleet.store(0))),
-        tokio::spawn(drain(fleet.store(1)))
-    );
+    let (first, second) =
+        tokio::join!(tokio::spawn(drain(fleet.store(0))), tokio::spawn(drain(fleet.store(1))));
     let drained = first.unwrap() + second.unwrap();
     assert_eq!(drained, u32::try_from(GROUPS).unwrap(), "each group by one of them");
     for (_, [b, c, _]) in &flows {
