@@ -21,10 +21,12 @@ use ff_core::decide::tags::Edit;
 use ff_core::decide::trim_flow::TrimFlow;
 use ff_core::decide::wait_children::WaitChildren;
 use ff_core::flow::{
-    CancellationPolicy, DependencyKind, EdgePolicy, Graph, Link, Node, NodeRef, OnImpossible,
-    OnSatisfied,
+    CancellationPolicy, DependencyKind, EdgePolicy, EdgeState, Graph, GroupState, Link, Node,
+    NodeRef, OnImpossible, OnSatisfied,
 };
+use ff_core::fold::GroupKey;
 use ff_core::policy::Policy;
+use ff_core::state::Phase;
 use ff_core::text::{FlowKind, NodeName};
 use ff_core::{Command, EdgeId, ExecutionId, Fence, FlowId};
 use serde_json::json;
@@ -85,6 +87,13 @@ pub struct Asked {
 impl Asked {
     fn bit(self, at: u32) -> bool {
         self.n >> at & 1 == 1
+    }
+
+    /// Mostly one of those that there is something to do about.
+    fn one_of<T>(self, rows: impl Iterator<Item = T>) -> Option<T> {
+        let mut rows: Vec<T> = rows.collect();
+        let at = usize::try_from(self.n / 2).unwrap();
+        (!rows.is_empty() && !self.n.is_multiple_of(7)).then(|| rows.swap_remove(at % rows.len()))
     }
 
     /// Mostly a node of the main flow.
@@ -157,21 +166,31 @@ impl Asked {
         CreateFlow { namespace, ..CreateFlow::new(flow, FlowKind::new("errand").unwrap()) }
     }
 
-    /// More nodes for the main flow; or something for its holder to wait for.
-    fn extension(self) -> ExtendFlow {
-        let held = self.slot > SOLO || self.flow() != main_flow();
-        let by = (held && self.bit(2)).then(|| (slot_id(self.slot), self.fence));
-        let first = SOLO + 1 + u128::from(self.n % 3);
-        let mut graph =
-            if self.flow() == main_flow() { self.graph(first, SLOTS) } else { Graph::default() };
-        if by.is_some() && self.other_slot() != self.slot && self.flow() == main_flow() {
-            let link = Link::new(self.node(self.other_slot()), self.node(self.slot));
-            let ends = |own: &Link| (own.from.clone(), own.to.clone());
-            if graph.links.iter().all(|own| ends(own) != ends(&link)) {
-                graph.links.push(link);
-            }
+    /// A member of the main flow that somebody holds, with what its holder presents.
+    fn holder(self, world: &World) -> Option<(ExecutionId, Fence)> {
+        let all = world.rows.executions.values().flatten();
+        let held = all.filter(|x| x.state.phase() == Phase::Active && x.flow().is_some());
+        self.one_of(held.map(|x| (x.id, x.fence())))
+    }
+
+    /// More nodes for the main flow; or something for a running member to wait for; or a flow that
+    /// the first execution becomes the root of.
+    fn extension(self, world: &World) -> ExtendFlow {
+        let seal = self.n.is_multiple_of(16);
+        if self.flow() != main_flow() {
+            let by = Some((id(1), self.fence));
+            return ExtendFlow { flow: self.flow(), graph: Graph::default(), seal, by };
         }
-        ExtendFlow { flow: self.flow(), graph, seal: self.n.is_multiple_of(16), by }
+        let first = SOLO + 1 + u128::from(self.n % 3);
+        let mut graph = self.graph(first, SLOTS);
+        let by = self.holder(world).filter(|_| self.bit(2));
+        if let Some((parent, _)) = by.filter(|(parent, _)| slot_id(self.other_slot()) != *parent) {
+            // Only what it waits for, in a round of its own.
+            graph.nodes.retain(|node| node.create.id == slot_id(self.other_slot()));
+            graph.joins = vec![(NodeRef::Execution(parent), EdgePolicy::AllOf)];
+            graph.links = vec![Link::new(self.node(self.other_slot()), NodeRef::Execution(parent))];
+        }
+        ExtendFlow { flow: main_flow(), graph, seal, by }
     }
 
     fn staging(self, world: &World) -> StageEdge {
@@ -180,7 +199,7 @@ impl Asked {
         let (upstream, downstream) = (slot_id(self.other_slot()), slot_id(self.slot));
         StageEdge {
             flow: main_flow(),
-            edge: edge(self.other_slot(), self.slot),
+            edge: edge_between(self.other_slot(), self.slot),
             upstream,
             downstream,
             kind: self.kind(),
@@ -203,11 +222,14 @@ impl Asked {
                 dedup_window_ms: None,
             }
             .into(),
-            FlowDeed::Extend => self.extension().into(),
+            FlowDeed::Extend => self.extension(world).into(),
             FlowDeed::Add => AddMember { flow: main_flow(), execution: downstream }.into(),
             FlowDeed::Stage => self.staging(world).into(),
             FlowDeed::Apply => {
-                let edge = edge(self.other_slot(), self.slot);
+                let edges = world.rows.graph.edges.values().flatten();
+                let staged = edges.filter(|edge| edge.state == EdgeState::Staged);
+                let edge = self.one_of(staged.map(|edge| edge.id));
+                let edge = edge.unwrap_or(edge_between(self.other_slot(), self.slot));
                 ApplyEdge { flow: main_flow(), edge, upstream: None, downstream: None }.into()
             }
             FlowDeed::SetPolicy => {
@@ -218,7 +240,11 @@ impl Asked {
                 let set = tags(&[("shop.city", ["Oslo", "Rome"][usize::from(self.bit(0))])]);
                 SetFlowTags { flow, edit: Edit { set, ..Edit::default() } }.into()
             }
-            FlowDeed::Wait => WaitChildren { id: downstream, flow, fence: self.fence }.into(),
+            FlowDeed::Wait => {
+                let (id, fence) = self.holder(world).unwrap_or((downstream, self.fence));
+                let flow = world.find(id).and_then(|x| x.flow()).unwrap_or(flow);
+                WaitChildren { id, flow, fence }.into()
+            }
             FlowDeed::CancelFlow => {
                 let policies = CancellationPolicy::ALL;
                 let policy = policies[usize::try_from(self.n % 3).unwrap()];
@@ -226,11 +252,26 @@ impl Asked {
             }
             FlowDeed::CancelOwed => CancelOwed { flow }.into(),
             FlowDeed::Dispatch => {
-                DispatchCompletion { flow, execution: downstream, eager: self.bit(0) }.into()
+                let rows = world.rows.graph.dispatch.values().flatten();
+                let due = self.one_of(rows.map(|row| (row.flow, row.execution)));
+                let (flow, execution) = due.unwrap_or((flow, downstream));
+                DispatchCompletion { flow, execution, eager: self.bit(0) }.into()
             }
-            FlowDeed::CancelSiblings => CancelSiblings { flow, downstream }.into(),
-            FlowDeed::ReconcileSiblings => ReconcileSiblings { flow, downstream }.into(),
-            FlowDeed::ReconcileGroup => ReconcileGroup { flow, downstream }.into(),
+            FlowDeed::CancelSiblings => {
+                let (flow, downstream) = fired(world, self).unwrap_or((flow, downstream));
+                CancelSiblings { flow, downstream }.into()
+            }
+            FlowDeed::ReconcileSiblings => {
+                let (flow, downstream) = fired(world, self).unwrap_or((flow, downstream));
+                ReconcileSiblings { flow, downstream }.into()
+            }
+            FlowDeed::ReconcileGroup => {
+                let groups = world.rows.graph.groups.values().flatten();
+                let pending = groups.filter(|group| group.state == GroupState::Pending);
+                let chosen = self.one_of(pending.map(|group| (group.flow, group.downstream)));
+                let (flow, downstream) = chosen.unwrap_or((flow, downstream));
+                ReconcileGroup { flow, downstream }.into()
+            }
             FlowDeed::TrimFlow => TrimFlow { flow }.into(),
         };
         let valid = Command::validate(&command, &world.config).is_ok();
@@ -238,6 +279,11 @@ impl Asked {
     }
 }
 
-fn edge(from: u128, to: u128) -> EdgeId {
+/// A group whose siblings are to be cancelled.
+fn fired(world: &World, asked: Asked) -> Option<GroupKey> {
+    asked.one_of(world.rows.graph.cancels.values().flatten().map(|row| (row.flow, row.downstream)))
+}
+
+fn edge_between(from: u128, to: u128) -> EdgeId {
     EdgeId(Uuid::from_u128(from << 8 | to))
 }

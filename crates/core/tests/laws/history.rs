@@ -34,7 +34,7 @@ use crate::flows::{Asked, FlowDeed, slot_id};
 use crate::world::{World, create, tags, worker};
 
 /// Commands in a history.
-pub const HISTORY: usize = 80;
+pub const HISTORY: usize = 60;
 /// Executions that a history is about.
 pub const SLOTS: u128 = 7;
 /// Those that are created first; the others are nodes of a flow.
@@ -95,23 +95,40 @@ const DEEDS: &[(Deed, usize)] = &[
     (Deed::ForgetKey, 1),
     (Deed::SaveCursor, 1),
     (Deed::DropConsumer, 1),
-    (Deed::Flow(FlowDeed::CreateFlow), 2),
-    (Deed::Flow(FlowDeed::Submit), 4),
-    (Deed::Flow(FlowDeed::Extend), 5),
+];
+
+/// The same for histories of flows.
+const FLOW_DEEDS: &[(Deed, usize)] = &[
+    (Deed::Create, 2),
+    (Deed::Claim, 14),
+    (Deed::Complete, 8),
+    (Deed::Fail, 5),
+    (Deed::Delay, 1),
+    (Deed::Release, 1),
+    (Deed::Cancel, 1),
+    (Deed::Replay, 6),
+    (Deed::Hold, 1),
+    (Deed::Unhold, 1),
+    (Deed::ExpireLease, 1),
+    (Deed::Expire, 1),
+    (Deed::Trim, 1),
+    (Deed::Flow(FlowDeed::CreateFlow), 1),
+    (Deed::Flow(FlowDeed::Submit), 3),
+    (Deed::Flow(FlowDeed::Extend), 8),
     (Deed::Flow(FlowDeed::Add), 3),
-    (Deed::Flow(FlowDeed::Stage), 7),
-    (Deed::Flow(FlowDeed::Apply), 4),
-    (Deed::Flow(FlowDeed::SetPolicy), 2),
+    (Deed::Flow(FlowDeed::Stage), 8),
+    (Deed::Flow(FlowDeed::Apply), 6),
+    (Deed::Flow(FlowDeed::SetPolicy), 4),
     (Deed::Flow(FlowDeed::Seal), 1),
     (Deed::Flow(FlowDeed::Tag), 1),
-    (Deed::Flow(FlowDeed::Wait), 4),
+    (Deed::Flow(FlowDeed::Wait), 6),
     (Deed::Flow(FlowDeed::CancelFlow), 1),
     (Deed::Flow(FlowDeed::CancelOwed), 1),
-    (Deed::Flow(FlowDeed::Dispatch), 16),
-    (Deed::Flow(FlowDeed::CancelSiblings), 2),
-    (Deed::Flow(FlowDeed::ReconcileSiblings), 2),
-    (Deed::Flow(FlowDeed::ReconcileGroup), 3),
-    (Deed::Flow(FlowDeed::TrimFlow), 3),
+    (Deed::Flow(FlowDeed::Dispatch), 14),
+    (Deed::Flow(FlowDeed::CancelSiblings), 3),
+    (Deed::Flow(FlowDeed::ReconcileSiblings), 3),
+    (Deed::Flow(FlowDeed::ReconcileGroup), 4),
+    (Deed::Flow(FlowDeed::TrimFlow), 2),
 ];
 
 /// Which fence a worker presents.
@@ -156,25 +173,44 @@ impl fmt::Debug for Step {
     }
 }
 
-/// First every execution is created, then anything happens. Steps are left out one by one to find
-/// the shortest history that shows a failure.
+/// First every execution is created, and perhaps a flow; then anything happens. Steps are left out
+/// one by one to find the shortest history that shows a failure.
 pub fn histories() -> impl Strategy<Value = Vec<Step>> {
-    let births = (1..=BORN).map(birth).collect::<Vec<_>>();
-    let rest = prop::collection::vec(prop::option::weighted(0.99, steps()), HISTORY - births.len());
+    let alone = (prop_oneof![2 => Just(1), 1 => 1..=BORN]).boxed();
+    let together = (prop_oneof![1 => 1..=BORN, 3 => BORN + 1..=SLOTS]).boxed();
+    let submit = Deed::Flow(FlowDeed::Submit);
+    prop_oneof![
+        begun_by(Vec::new(), DEEDS, alone),
+        begun_by(vec![birth(submit, 1).boxed()], FLOW_DEEDS, together),
+    ]
+}
+
+fn begun_by(
+    beginning: Vec<BoxedStrategy<Step>>,
+    deeds: &'static [(Deed, usize)],
+    slots: BoxedStrategy<u128>,
+) -> impl Strategy<Value = Vec<Step>> {
+    let births = (1..=BORN).map(|slot| birth(Deed::Create, slot).boxed());
+    let births = births.chain(beginning).collect::<Vec<_>>();
+    let steps = prop::option::weighted(0.99, steps(deeds, slots));
+    let rest = prop::collection::vec(steps, HISTORY - births.len());
     (births, rest).prop_map(|(births, rest)| {
         let rest = rest.into_iter().flatten();
         births.into_iter().chain(rest).collect()
     })
 }
 
-fn birth(slot: u128) -> impl Strategy<Value = Step> {
+fn birth(deed: Deed, slot: u128) -> impl Strategy<Value = Step> {
     (0_u64..1_000_000).prop_map(move |n| {
-        let (deed, fence) = (Deed::Create, Presented::Last);
+        let fence = Presented::Last;
         Step { jump_ms: None, ask: Ask { deed, slot, fence, n }, again_ms: 0 }
     })
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps(
+    deeds: &'static [(Deed, usize)],
+    slots: BoxedStrategy<u128>,
+) -> impl Strategy<Value = Step> {
     let jump_ms = prop_oneof![
         12 => Just(None),
         8 => (0_i64..40).prop_map(Some),
@@ -182,15 +218,15 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (-500_i64..0).prop_map(Some),
         1 => (5_000_i64..200_000).prop_map(Some),
     ];
-    (jump_ms, asks(), -300_i64..600).prop_map(|(jump_ms, ask, again_ms)| Step {
+    (jump_ms, asks(deeds, slots), -300_i64..600).prop_map(|(jump_ms, ask, again_ms)| Step {
         jump_ms,
         ask,
         again_ms,
     })
 }
 
-fn asks() -> impl Strategy<Value = Ask> {
-    let deeds = DEEDS
+fn asks(deeds: &'static [(Deed, usize)], slots: BoxedStrategy<u128>) -> impl Strategy<Value = Ask> {
+    let deeds = deeds
         .iter()
         .flat_map(|(deed, weight)| std::iter::repeat_n(*deed, *weight))
         .collect::<Vec<_>>();
@@ -199,9 +235,7 @@ fn asks() -> impl Strategy<Value = Ask> {
         1 => Just(Presented::Stale),
         1 => Just(Presented::Forged),
     ];
-    // One life in depth, some more beside it.
-    let slot = prop_oneof![2 => Just(1), 1 => 1..=BORN, 3 => BORN + 1..=SLOTS];
-    (prop::sample::select(deeds), slot, fence, 0_u64..1_000_000)
+    (prop::sample::select(deeds), slots, fence, 0_u64..1_000_000)
         .prop_map(|(deed, slot, fence, n)| Ask { deed, slot, fence, n })
 }
 

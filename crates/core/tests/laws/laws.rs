@@ -139,11 +139,14 @@ fn time_never_runs_backwards(was: &Execution, is: &Execution) -> Law {
     law(forwards, || format!("{was:#?} became {is:#?}"))
 }
 
+fn is_held(x: &Execution) -> bool {
+    x.state.phase() == Phase::Active
+}
+
 /// Odd exactly while somebody holds it; one more on every acquire and on every release.
 fn the_epoch_counts_leases(was: &Execution, is: &Execution) -> Law {
-    let held = |x: &Execution| x.state.phase() == Phase::Active;
-    let expected = was.epoch + u64::from(held(was) != held(is));
-    let counted = is.epoch == expected && (is.epoch % 2 == 1) == held(is);
+    let expected = was.epoch + u64::from(is_held(was) != is_held(is));
+    let counted = is.epoch == expected && (is.epoch % 2 == 1) == is_held(is);
     law(counted, || format!("{was:#?} became {is:#?}"))
 }
 
@@ -186,6 +189,12 @@ pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
     };
     let mut world = turn.after.clone();
     let (again, _) = world.send(turn.command.clone());
+    if let Command::ExtendFlow(extend) = turn.command
+        && extend.by.is_some_and(|(id, _)| turn.after.find(id).is_none_or(|x| !is_held(x)))
+    {
+        // It waits for what is lost, and was skipped for it: nobody holds it any more.
+        return law(again.is_err(), || format!("{reply:?}, then {again:?}"));
+    }
     let goes_on = reply.again() == Again::Further;
     law(goes_on || same_after_repeat(turn.command, turn.after, &world), || {
         "a repeat changed something".to_owned()

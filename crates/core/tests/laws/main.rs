@@ -75,6 +75,7 @@ fn random_histories_reach_every_command_and_every_refusal() {
     let seen = RefCell::new(Seen::default());
     TestRunner::new(config).run(&histories(), |history| live(&history, &seen)).unwrap();
     let seen = seen.into_inner();
+    eprintln!("DEBUG {:?} {:?}", seen.changed, seen.refused);
     // One needs thousands of members; the other looks at its batch, which a single one has not.
     let elsewhere = ["cancel_owed_members", "start_released"];
     for name in Command::NAMES.iter().filter(|name| !elsewhere.contains(name)) {
