@@ -133,8 +133,9 @@ fn name(node: &str) -> NodeName {
 async fn at_every_call(w: &World, tell: impl AsyncFn(&Story<'_>)) {
     for strike in [Strike::Before, Strike::After] {
         for call in 0.. {
-            let store = Obstructed::new(Arc::clone(&w.store.backend), Fault::new(strike, call));
-            let story = Story { world: w, store, flow: FlowId(w.uuid()) };
+            let backend = Arc::clone(&w.store.backend);
+            let faulty = Obstructed::new(backend, Fault::new(strike, call));
+            let story = Story { world: w, store: faulty, flow: FlowId(w.uuid()) };
             tell(&story).await;
             if !story.store.obstacle.struck() {
                 assert!(call > 10, "the story has calls");

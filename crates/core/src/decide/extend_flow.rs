@@ -128,7 +128,7 @@ impl ExtendFlow {
         }
         match circle(&links) {
             None => Ok(()),
-            Some((from, to)) => Err(self.graph.circular(flow, from, to)),
+            Some(circle) => Err(self.graph.circular(flow, &circle)),
         }
     }
 }

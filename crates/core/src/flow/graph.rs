@@ -145,7 +145,7 @@ impl Graph {
         let ends = self.links.iter().map(|link| (link.from.id(flow), link.to.id(flow)));
         match circle(ends.collect::<Vec<_>>().as_slice()) {
             None => Ok(()),
-            Some((from, to)) => Err(self.circular(flow, from, to)),
+            Some(circle) => Err(self.circular(flow, &circle)),
         }
     }
 
@@ -172,12 +172,12 @@ impl Graph {
         Ok(())
     }
 
-    /// The refusal of an edge that is part of a circle.
-    pub(crate) fn circular(&self, flow: FlowId, from: ExecutionId, to: ExecutionId) -> Rejection {
-        let ends = |link: &&Link| link.from.id(flow) == from && link.to.id(flow) == to;
+    /// The refusal of a circle, which at least one edge of this graph is part of.
+    pub(crate) fn circular(&self, flow: FlowId, circle: &[Ends]) -> Rejection {
+        let ends = |link: &&Link| circle.contains(&(link.from.id(flow), link.to.id(flow)));
         let said = match self.links.iter().find(ends) {
             Some(link) => format!("the edge from {} to {} is part of a circle", link.from, link.to),
-            None => format!("the edge from {from} to {to} is part of a circle"),
+            None => "the edges form a circle with those that are there".to_owned(),
         };
         Rejection::new(Code::CycleDetected, said)
     }
@@ -219,8 +219,11 @@ impl Node {
     }
 }
 
-/// Finds an edge of a circle, if there is one: takes away what waits for nothing until all is gone.
-pub(crate) fn circle(links: &[(ExecutionId, ExecutionId)]) -> Option<(ExecutionId, ExecutionId)> {
+/// The ends of an edge: what is waited for, and what waits.
+pub(crate) type Ends = (ExecutionId, ExecutionId);
+
+/// Finds a circle, if there is one: takes away what waits for nothing until all is gone.
+pub(crate) fn circle(links: &[Ends]) -> Option<Vec<Ends>> {
     let mut waits: BTreeMap<ExecutionId, usize> = BTreeMap::new();
     let mut follow: BTreeMap<ExecutionId, Vec<ExecutionId>> = BTreeMap::new();
     for (from, to) in links {
@@ -242,13 +245,18 @@ pub(crate) fn circle(links: &[(ExecutionId, ExecutionId)]) -> Option<(ExecutionI
         }
     }
     // What is left is in a circle or behind one; going backwards from anything in it, one comes round.
+    let mut back: BTreeMap<ExecutionId, ExecutionId> = BTreeMap::new();
+    for (from, to) in links.iter().filter(|(from, _)| waits.contains_key(from)) {
+        back.entry(*to).or_insert(*from);
+    }
     let mut at = *waits.keys().next()?;
-    let mut seen = BTreeSet::new();
-    loop {
-        let (from, to) = *links.iter().find(|(from, to)| *to == at && waits.contains_key(from))?;
-        if !seen.insert(at) {
-            return Some((from, to));
-        }
+    let (mut path, mut seen) = (Vec::new(), BTreeMap::new());
+    while seen.insert(at, path.len()).is_none() {
+        let from = *back.get(&at)?;
+        path.push((from, at));
         at = from;
     }
+    // It was seen before: the path from there on is the circle.
+    let begin = path.iter().position(|(_, to)| *to == at)?;
+    Some(path.split_off(begin))
 }

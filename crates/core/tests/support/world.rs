@@ -78,7 +78,9 @@ impl World {
         for command in commands {
             command.validate(&self.config).unwrap();
             for _ in 0..3 {
-                needs(command, &self.rows).iter().for_each(|key| self.load(key));
+                for key in needs(command, &self.rows) {
+                    self.load(&key);
+                }
             }
             assert_eq!(needs(command, &self.rows), [], "three rounds of loading are enough");
         }
