@@ -140,6 +140,7 @@ macro_rules! flow_suite {
                 a_key_names_an_execution_or_a_flow
                 a_refused_submission_does_not_use_up_its_key
                 a_graph_that_makes_no_sense_is_refused
+                a_node_whose_id_is_taken_is_refused
                 a_graph_that_is_too_large_is_refused
                 bad_tags_of_a_flow_are_refused
                 a_flow_is_submitted_as_drafted

@@ -250,8 +250,8 @@ pub(crate) fn circle(links: &[Ends]) -> Option<Vec<Ends>> {
         back.entry(*to).or_insert(*from);
     }
     let mut at = *waits.keys().next()?;
-    let (mut path, mut seen) = (Vec::new(), BTreeMap::new());
-    while seen.insert(at, path.len()).is_none() {
+    let (mut path, mut seen) = (Vec::new(), BTreeSet::new());
+    while seen.insert(at) {
         let from = *back.get(&at)?;
         path.push((from, at));
         at = from;

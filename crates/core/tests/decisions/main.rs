@@ -16,6 +16,7 @@ mod creation;
 mod endings;
 mod events;
 mod fences;
+mod graphs;
 mod handing_back;
 mod leases;
 mod operators;

@@ -114,7 +114,8 @@ impl Asked {
     }
 
     fn policy(self) -> EdgePolicy {
-        let cancel = if self.bit(4) { OnSatisfied::CancelRemaining } else { OnSatisfied::LetRun };
+        let lets_run = self.n.is_multiple_of(3);
+        let cancel = if lets_run { OnSatisfied::LetRun } else { OnSatisfied::CancelRemaining };
         match self.n % 5 {
             0 => EdgePolicy::AllOf,
             1 | 2 => EdgePolicy::any_of(cancel),
@@ -135,7 +136,7 @@ impl Asked {
     fn graph(self, first: u128, last: u128) -> Graph {
         let mut graph = Graph::default();
         for slot in first..=last {
-            let retention = [0, 50][usize::from(self.bit(6))];
+            let retention = if self.n.is_multiple_of(19) { 50 } else { 0 };
             let policy = Policy::parse(&json!({"retention_ms": retention})).unwrap();
             let id = slot_id(slot);
             let create = Create { id, idempotency_key: None, policy, ..create(1) };
@@ -144,33 +145,22 @@ impl Asked {
         let ends = (first..=last).flat_map(|from| (from + 1..=last).map(move |to| (from, to)));
         for (at, (from, to)) in (0..).zip(ends) {
             if self.bit(7 + at % 12) {
-                let mut link = Link::new(self.node(from), self.node(to));
+                let mut link = Link::new(node(from), node(to));
                 link.kind = self.kind();
                 link.data_passing_ref = self.bit(at).then(|| "result".to_owned());
                 graph.links.push(link);
             }
         }
-        let joins = graph.links.iter().any(|link| link.to == self.node(last));
+        let joins = graph.links.iter().any(|link| link.to == node(last));
         if joins && !matches!(self.policy(), EdgePolicy::Quorum { .. }) {
-            graph.joins.push((self.node(last), self.policy()));
+            graph.joins.push((node(last), self.policy()));
         }
         graph
     }
 
-    fn node(self, slot: u128) -> NodeRef {
-        NodeRef::Execution(slot_id(slot))
-    }
-
-    fn create_flow(self, flow: FlowId) -> CreateFlow {
-        let namespace = create(1).namespace;
-        CreateFlow { namespace, ..CreateFlow::new(flow, FlowKind::new("errand").unwrap()) }
-    }
-
     /// A member of the main flow that somebody holds, with what its holder presents.
     fn holder(self, world: &World) -> Option<(ExecutionId, Fence)> {
-        let all = world.rows.executions.values().flatten();
-        let held = all.filter(|x| x.state.phase() == Phase::Active && x.flow().is_some());
-        self.one_of(held.map(|x| (x.id, x.fence())))
+        self.one_of(holders(world))
     }
 
     /// More nodes for the main flow; or something for a running member to wait for; or a flow that
@@ -188,7 +178,7 @@ impl Asked {
             // Only what it waits for, in a round of its own.
             graph.nodes.retain(|node| node.create.id == slot_id(self.other_slot()));
             graph.joins = vec![(NodeRef::Execution(parent), EdgePolicy::AllOf)];
-            graph.links = vec![Link::new(self.node(self.other_slot()), NodeRef::Execution(parent))];
+            graph.links = vec![Link::new(node(self.other_slot()), NodeRef::Execution(parent))];
         }
         ExtendFlow { flow: main_flow(), graph, seal, by }
     }
@@ -213,9 +203,9 @@ impl Asked {
     pub fn command(self, world: &World) -> Option<Command> {
         let (flow, downstream) = (self.flow(), slot_id(self.slot));
         let command = match self.deed {
-            FlowDeed::CreateFlow => self.create_flow(flow).into(),
+            FlowDeed::CreateFlow => create_flow(flow).into(),
             FlowDeed::Submit => SubmitFlow {
-                flow: self.create_flow(main_flow()),
+                flow: create_flow(main_flow()),
                 graph: self.graph(SOLO + 1, SLOTS - u128::from(self.n % 3)),
                 seal: self.n.is_multiple_of(5),
                 idempotency_key: None,
@@ -241,7 +231,12 @@ impl Asked {
                 SetFlowTags { flow, edit: Edit { set, ..Edit::default() } }.into()
             }
             FlowDeed::Wait => {
-                let (id, fence) = self.holder(world).unwrap_or((downstream, self.fence));
+                let pending = |id| {
+                    let group = world.rows.graph.group((main_flow(), id));
+                    group.is_some_and(|group| group.state == GroupState::Pending)
+                };
+                let holders = holders(world).filter(|(id, _)| pending(*id));
+                let (id, fence) = self.one_of(holders).unwrap_or((downstream, self.fence));
                 let flow = world.find(id).and_then(|x| x.flow()).unwrap_or(flow);
                 WaitChildren { id, flow, fence }.into()
             }
@@ -277,6 +272,22 @@ impl Asked {
         let valid = Command::validate(&command, &world.config).is_ok();
         valid.then_some(command)
     }
+}
+
+fn node(slot: u128) -> NodeRef {
+    NodeRef::Execution(slot_id(slot))
+}
+
+fn create_flow(flow: FlowId) -> CreateFlow {
+    let namespace = create(1).namespace;
+    CreateFlow { namespace, ..CreateFlow::new(flow, FlowKind::new("errand").unwrap()) }
+}
+
+/// The members that somebody holds, with what their holders present.
+fn holders(world: &World) -> impl Iterator<Item = (ExecutionId, Fence)> {
+    let all = world.rows.executions.values().flatten();
+    let held = all.filter(|x| x.state.phase() == Phase::Active && x.flow().is_some());
+    held.map(|x| (x.id, x.fence()))
 }
 
 /// A group whose siblings are to be cancelled.

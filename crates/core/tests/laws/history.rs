@@ -21,7 +21,7 @@ use ff_core::decide::unhold::Unhold;
 use ff_core::execution::Fence;
 use ff_core::policy::{FailureClass, Policy};
 use ff_core::text::IdempotencyKey;
-use ff_core::{Command, ExecutionId};
+use ff_core::{Command, Execution, ExecutionId, State};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -89,7 +89,7 @@ const DEEDS: &[(Deed, usize)] = &[
     (Deed::Unhold, 4),
     (Deed::SetTags, 1),
     (Deed::ExpireLease, 6),
-    (Deed::TimeOut, 3),
+    (Deed::TimeOut, 5),
     (Deed::Expire, 2),
     (Deed::Trim, 3),
     (Deed::ForgetKey, 1),
@@ -114,19 +114,19 @@ const FLOW_DEEDS: &[(Deed, usize)] = &[
     (Deed::Trim, 1),
     (Deed::Flow(FlowDeed::CreateFlow), 1),
     (Deed::Flow(FlowDeed::Submit), 3),
-    (Deed::Flow(FlowDeed::Extend), 8),
+    (Deed::Flow(FlowDeed::Extend), 12),
     (Deed::Flow(FlowDeed::Add), 3),
     (Deed::Flow(FlowDeed::Stage), 8),
     (Deed::Flow(FlowDeed::Apply), 6),
     (Deed::Flow(FlowDeed::SetPolicy), 4),
-    (Deed::Flow(FlowDeed::Seal), 1),
+    (Deed::Flow(FlowDeed::Seal), 2),
     (Deed::Flow(FlowDeed::Tag), 1),
-    (Deed::Flow(FlowDeed::Wait), 6),
+    (Deed::Flow(FlowDeed::Wait), 12),
     (Deed::Flow(FlowDeed::CancelFlow), 1),
     (Deed::Flow(FlowDeed::CancelOwed), 1),
     (Deed::Flow(FlowDeed::Dispatch), 14),
-    (Deed::Flow(FlowDeed::CancelSiblings), 3),
-    (Deed::Flow(FlowDeed::ReconcileSiblings), 3),
+    (Deed::Flow(FlowDeed::CancelSiblings), 6),
+    (Deed::Flow(FlowDeed::ReconcileSiblings), 5),
     (Deed::Flow(FlowDeed::ReconcileGroup), 4),
     (Deed::Flow(FlowDeed::TrimFlow), 2),
 ];
@@ -149,6 +149,8 @@ pub struct Ask {
     pub fence: Presented,
     /// Picks among the shapes of the command.
     pub n: u64,
+    /// Whether it is asked of an execution that the deed suits, if there is one.
+    pub keen: bool,
 }
 
 /// One command of a history.
@@ -167,9 +169,9 @@ impl fmt::Debug for Step {
         if let Some(ms) = self.jump_ms {
             write!(f, "after {ms} ms: ")?;
         }
-        let Ask { deed, slot, fence, n } = &self.ask;
-        let again_ms = self.again_ms;
-        write!(f, "{deed:?} {slot} {fence:?} {n}, again after {again_ms} ms")
+        let Ask { deed, slot, fence, n, keen } = &self.ask;
+        let (again_ms, how) = (self.again_ms, if *keen { " keenly" } else { "" });
+        write!(f, "{deed:?}{how} {slot} {fence:?} {n}, again after {again_ms} ms")
     }
 }
 
@@ -178,10 +180,11 @@ impl fmt::Debug for Step {
 pub fn histories() -> impl Strategy<Value = Vec<Step>> {
     let alone = (prop_oneof![2 => Just(1), 1 => 1..=BORN]).boxed();
     let together = (prop_oneof![1 => 1..=BORN, 3 => BORN + 1..=SLOTS]).boxed();
-    let submit = Deed::Flow(FlowDeed::Submit);
+    let [create, submit] = [FlowDeed::CreateFlow, FlowDeed::Submit].map(Deed::Flow);
+    let flow = prop_oneof![1 => birth(create, 2), 3 => birth(submit, 2)].boxed();
     prop_oneof![
-        begun_by(Vec::new(), DEEDS, alone),
-        begun_by(vec![birth(submit, 1).boxed()], FLOW_DEEDS, together),
+        2 => begun_by(Vec::new(), DEEDS, alone),
+        3 => begun_by(vec![flow], FLOW_DEEDS, together),
     ]
 }
 
@@ -203,7 +206,7 @@ fn begun_by(
 fn birth(deed: Deed, slot: u128) -> impl Strategy<Value = Step> {
     (0_u64..1_000_000).prop_map(move |n| {
         let fence = Presented::Last;
-        Step { jump_ms: None, ask: Ask { deed, slot, fence, n }, again_ms: 0 }
+        Step { jump_ms: None, ask: Ask { deed, slot, fence, n, keen: false }, again_ms: 0 }
     })
 }
 
@@ -226,6 +229,7 @@ fn steps(
 }
 
 fn asks(deeds: &'static [(Deed, usize)], slots: BoxedStrategy<u128>) -> impl Strategy<Value = Ask> {
+    let keen = deeds == FLOW_DEEDS;
     let deeds = deeds
         .iter()
         .flat_map(|(deed, weight)| std::iter::repeat_n(*deed, *weight))
@@ -236,7 +240,7 @@ fn asks(deeds: &'static [(Deed, usize)], slots: BoxedStrategy<u128>) -> impl Str
         1 => Just(Presented::Forged),
     ];
     (prop::sample::select(deeds), slots, fence, 0_u64..1_000_000)
-        .prop_map(|(deed, slot, fence, n)| Ask { deed, slot, fence, n })
+        .prop_map(move |(deed, slot, fence, n)| Ask { deed, slot, fence, n, keen })
 }
 
 /// The policies of a history: everything that is counted or timed runs out somewhere.
@@ -269,21 +273,22 @@ pub type Granted = BTreeMap<ExecutionId, Vec<Fence>>;
 impl Ask {
     /// Whose move it is, as a command. `world` is as it stands before it.
     pub fn command(&self, world: &World, granted: &Granted) -> Command {
-        let (id, n) = (slot_id(self.slot), self.n);
-        let fence = self.fence(world, granted);
+        let n = self.n;
+        let (id, fence) = self.target(world, granted);
         let soon = world.now.plus(n % 100);
         let first = u32::try_from(n % 3).unwrap();
         let lease_ttl_ms = [10 + n % 100, 10_000][bit(n / 7)];
         match self.deed {
             Deed::Create => self.create(world).into(),
-            Deed::Claim => self.claim(lease_ttl_ms).into(),
+            Deed::Claim => self.claim(id, lease_ttl_ms).into(),
             Deed::Renew => Renew { lease_ttl_ms, ..renew(id, fence) }.into(),
             Deed::Progress => progress(id, fence, u8::try_from(n % 101).unwrap()).into(),
             Deed::Steps => journal(id, fence, first).into(),
             Deed::Complete => complete(id, fence).into(),
             Deed::Fail => fail(id, fence, class(n)).into(),
             Deed::Delay => {
-                let steps = if n % 2 == 0 { journal(id, fence, first).steps } else { Vec::new() };
+                let steps =
+                    if n.is_multiple_of(2) { journal(id, fence, first).steps } else { Vec::new() };
                 Delay { steps, ..delay(id, fence, soon) }.into()
             }
             Deed::Release => release(id, fence).into(),
@@ -316,6 +321,23 @@ impl Ask {
         }
     }
 
+    /// Of which execution it is asked, by whom.
+    fn target(&self, world: &World, granted: &Granted) -> (ExecutionId, Fence) {
+        let suits = |x: &&Execution| match (self.deed, &x.state) {
+            (Deed::Claim, State::Runnable(runnable)) => !runnable.gated,
+            (Deed::Replay, State::Terminal(_))
+            | (Deed::Complete | Deed::Fail | Deed::Delay | Deed::Release, State::Active(_)) => true,
+            _ => false, // not ours: nothing to be keen on
+        };
+        let members = world.rows.executions.values().flatten().filter(|x| x.flow().is_some());
+        let mut suited: Vec<_> = members.filter(suits).map(|x| (x.id, x.fence())).collect();
+        if self.keen && !suited.is_empty() {
+            let at = usize::try_from(self.n / 5).unwrap() % suited.len();
+            return suited.swap_remove(at);
+        }
+        (slot_id(self.slot), self.fence(world, granted))
+    }
+
     /// Few enough shapes that repeats, and few enough fields that differ that clashes, come about.
     fn create(&self, world: &World) -> Create {
         let shape = usize::try_from(self.n / 100 % 4).unwrap();
@@ -340,10 +362,10 @@ impl Ask {
     }
 
     /// Five workers, some of which offer what some executions require; claim ids come again.
-    fn claim(&self, lease_ttl_ms: u64) -> Claim {
+    fn claim(&self, id: ExecutionId, lease_ttl_ms: u64) -> Claim {
         let capable = !self.n.is_multiple_of(5);
         Claim {
-            id: slot_id(self.slot),
+            id,
             worker: worker(&format!("worker-{}", self.n % 5)),
             capabilities: capable.then(|| "gpu".to_owned()).into_iter().collect::<BTreeSet<_>>(),
             lease_ttl_ms,

@@ -95,7 +95,8 @@ impl World {
         (outcomes, set)
     }
 
-    fn load(&mut self, key: &Key) {
+    /// Loads a row; what was never written is absent.
+    pub fn load(&mut self, key: &Key) {
         match key {
             Key::Execution(id) => drop(self.rows.executions.insert(*id, None)),
             Key::Idempotency(space, key) => {

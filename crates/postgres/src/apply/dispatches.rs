@@ -53,7 +53,8 @@ impl Dispatches {
         }
     }
 
-    /// The oldest of those that are remembered, at most `limit`. None when the table is to be asked.
+    /// The oldest of those that are remembered, at most `limit`. None when the table is to be
+    /// asked.
     pub fn take(&self, limit: usize) -> Vec<(FlowId, ExecutionId)> {
         let mut inner = self.lock();
         if inner.ends.is_empty() {

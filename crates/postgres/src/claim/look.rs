@@ -209,7 +209,8 @@ impl<'a> Look<'a> {
         if before { self.look(state, session).await } else { self.find_passed(session).await }
     }
 
-    /// Finds the results that take the place of inputs. What cannot be told its input is passed over.
+    /// Finds the results that take the place of inputs. What cannot be told its input is passed
+    /// over.
     async fn find_passed(&mut self, session: &mut Session<'_>) -> Result<(), Trouble> {
         let places = self.heads.iter().flatten().filter_map(|place| place.execution.as_ref().ok());
         let all = places.chain(self.known.values());

@@ -21,8 +21,8 @@ use crate::statements::payload;
 pub struct Passed(BTreeMap<ExecutionId, (BlobRef, usize)>);
 
 impl Passed {
-    /// Finds the results that `waiting` work on, in one flight. Answers which of them cannot be told
-    /// because what they waited for cannot be read.
+    /// Finds the results that `waiting` work on, in one flight. Answers which of them cannot be
+    /// told because what they waited for cannot be read.
     pub async fn find(
         &mut self,
         session: &mut Session<'_>,

@@ -1,7 +1,7 @@
 //! Wake-ups between processes: coalesced, sent only while somebody idles, and never relied upon.
 //!
-//! What flows have to do is told to nobody else: whoever commits it does it, and others find what it
-//! leaves behind when they next look.
+//! What flows have to do is told to nobody else: whoever commits it does it, and others find what
+//! it leaves behind when they next look.
 //!
 //! One connection listens. A process that idles holds a shared advisory lock on it; whoever has
 //! committed something checks that lock with the one statement that also notifies, at most once
