@@ -1,6 +1,8 @@
--- How many executions of each lane hold the same columns; ff-core turns those into states.
+-- How many executions of each lane hold the same columns; ff-core turns those into states. What
+-- waits for others in its flow does so whatever else it waits for.
 select
-    lane_id, phase, outcome, held_at_ms is null and coalesce(wait_until_ms > ?1, 0) as waits, gated,
+    lane_id, phase, outcome,
+    not gated and held_at_ms is null and coalesce(wait_until_ms > ?1, 0) as waits, gated,
     count(*) as count
 from ff_exec_core
 group by 1, 2, 3, 4, 5
