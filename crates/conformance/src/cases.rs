@@ -25,6 +25,7 @@ pub mod flow_faults;
 pub mod flow_graph;
 pub mod flow_joins;
 pub mod flow_large;
+pub mod flow_pieces;
 pub mod flow_reads;
 pub mod flow_replay;
 pub mod flow_retention;

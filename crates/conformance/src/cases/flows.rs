@@ -274,6 +274,13 @@ macro_rules! flow_suite {
                 retention_may_serve_some_flows
                 an_unknown_flow_is_not_trimmed
             }
+            flow_pieces {
+                a_stranger_is_not_waited_for
+                a_stranger_is_not_held_back
+                a_stranger_is_not_let_go
+                a_stranger_is_not_cancelled
+                a_stranger_is_no_sibling
+            }
             flow_reads {
                 flows_are_listed_by_partition
                 a_search_finds_the_newest_flow_first

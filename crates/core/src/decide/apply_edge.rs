@@ -3,7 +3,7 @@
 //! If the upstream has ended already, the edge is resolved at once. An execution that runs is not
 //! stopped: the edge counts when it next waits. Sent twice: `AlreadyApplied`.
 
-use super::graph::{Draft, growing, unfinished};
+use super::graph::{Draft, growing, not_a_member, unfinished};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
@@ -81,6 +81,10 @@ impl Decide for ApplyEdge {
         growing(flow, true)?;
         let mut draft = Draft::new(have, flow, cx);
         let downstream = have.execution(edge.downstream)?;
+        if downstream.flow() != Some(flow.id) {
+            // The member is gone, and something else has its id.
+            return Err(not_a_member(flow.id, downstream.id));
+        }
         unfinished(downstream)?;
         let group = draft.group(edge.downstream);
         let late = group

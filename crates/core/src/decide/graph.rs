@@ -86,7 +86,8 @@ impl<'a> Draft<'a> {
         self.executions.get(&id).or_else(|| self.have.execution(id).ok())
     }
 
-    /// A member of the flow, as it is to be.
+    /// A member of the flow, as it is to be. Of a flow that is removed in pieces, whatever else has the
+    /// id of a member that is gone is none.
     pub fn member(&self, id: ExecutionId) -> Option<&Execution> {
         self.execution(id).filter(|x| x.flow() == Some(self.flow.id))
     }
@@ -226,7 +227,7 @@ impl<'a> Draft<'a> {
     }
 
     fn pass_result(&mut self, edge: &Edge) {
-        let Some(x) = self.execution(edge.downstream) else { return };
+        let Some(x) = self.member(edge.downstream) else { return };
         if matches!(x.state, State::Terminal(_)) || x.input_from == Some(edge.upstream) {
             return;
         }
@@ -265,7 +266,7 @@ impl<'a> Draft<'a> {
             let row = PendingCancel { enqueued_at: at, flow, downstream };
             self.cancels.push(((flow, downstream), Some(row)));
         }
-        let Some(x) = self.execution(group.downstream).cloned() else { return };
+        let Some(x) = self.member(group.downstream).cloned() else { return };
         let goes_on =
             verdict == Verdict::Satisfied || group.policy.on_impossible() == OnImpossible::Run;
         match (verdict, &x.state) {
@@ -328,7 +329,7 @@ impl<'a> Draft<'a> {
         group.counters.total += 1;
         self.put_group(group);
         self.put_edge(edge.clone());
-        if let Some(x) = self.execution(edge.downstream).cloned() {
+        if let Some(x) = self.member(edge.downstream).cloned() {
             self.gate(&x, true);
         }
         Ok(edge)
@@ -336,7 +337,7 @@ impl<'a> Draft<'a> {
 
     /// Resolves an edge whose upstream has ended, or is gone; answers whether it did.
     pub fn settle(&mut self, edge: &Edge, cx: &Cx<'_>) -> Result<bool, Rejection> {
-        let end = match self.execution(edge.upstream) {
+        let end = match self.member(edge.upstream) {
             Some(upstream) => End::of(upstream),
             None => Some(End::GONE),
         };

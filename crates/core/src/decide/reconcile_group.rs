@@ -63,7 +63,7 @@ impl Decide for ReconcileGroup {
         let satisfied = draft
             .group(self.downstream)
             .is_some_and(|group| matches!(group.state, GroupState::Satisfied { .. }));
-        let x = draft.execution(self.downstream).cloned();
+        let x = draft.member(self.downstream).cloned();
         if let (true, Some(x)) = (satisfied, x) {
             let version = x.version;
             draft.gate(&x, false);

@@ -9,7 +9,7 @@ use super::graph::Ends;
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::execution::{CancelledBy, Ending, State};
+use crate::execution::{CancelledBy, Ending, Execution, State};
 use crate::flow::{EdgeState, Group, Siblings};
 use crate::fold::{Change, Cx, Effects, GraphEffects, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
@@ -69,6 +69,11 @@ pub(super) fn is_pending(group: &Group) -> bool {
 pub(super) fn siblings(group: &Group, have: &WorkingSet) -> BTreeSet<ExecutionId> {
     let edges = have.graph.edges_into(group.flow, group.downstream);
     edges.filter(|edge| group.cancels(edge)).map(|edge| edge.upstream).collect()
+}
+
+/// The sibling, unless it is gone; whatever else has its id then is none of the flow's.
+pub(super) fn member(flow: FlowId, id: ExecutionId, have: &WorkingSet) -> Option<&Execution> {
+    have.execution(id).ok().filter(|x| x.flow() == Some(flow))
 }
 
 /// Takes the row away, and the flag down if it is up.
@@ -133,10 +138,10 @@ impl Decide for CancelSiblings {
         let (mut cancelled, mut already_terminal, mut not_found) = (0, 0, 0);
         let mut ends = Ends::default();
         for id in siblings(group, have) {
-            match have.execution(id) {
-                Err(_) => not_found += 1,
-                Ok(x) if matches!(x.state, State::Terminal(_)) => already_terminal += 1,
-                Ok(x) => {
+            match member(self.flow, id, have) {
+                None => not_found += 1,
+                Some(x) if matches!(x.state, State::Terminal(_)) => already_terminal += 1,
+                Some(x) => {
                     cancelled += 1;
                     let reason = reason.as_str();
                     let by = CancelledBy::Engine;

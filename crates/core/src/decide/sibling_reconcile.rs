@@ -2,7 +2,7 @@
 //!
 //! It cancels nothing and waits for nobody.
 
-use super::sibling_cancel::{drained, draining, is_pending, keys, siblings};
+use super::sibling_cancel::{drained, draining, is_pending, keys, member, siblings};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -61,7 +61,8 @@ impl Decide for ReconcileSiblings {
             return Ok(draining(SiblingsReconciled::SremmedStale, graph));
         };
         let runs = |id: &ExecutionId| {
-            have.execution(*id).is_ok_and(|x| !matches!(x.state, State::Terminal(_)))
+            let sibling = member(self.flow, *id, have);
+            sibling.is_some_and(|x| !matches!(x.state, State::Terminal(_)))
         };
         if siblings(group, have).iter().any(runs) {
             return Ok(Change::none(SiblingsReconciled::NoOp));
