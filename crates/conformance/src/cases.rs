@@ -30,6 +30,7 @@ pub mod flow_reads;
 pub mod flow_replay;
 pub mod flow_retention;
 pub mod flow_siblings;
+pub mod flow_starts;
 pub mod flow_submit;
 pub mod flow_tags;
 pub mod flow_wait;

@@ -476,7 +476,13 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
     });
     for mut graph in told.into_iter().chain(effects.graph.map(|graph| *graph)) {
         graph.gone.iter().for_each(|id| remove(*id, have, set, first));
+        let inputs: BTreeMap<_, _> = graph.blobs.iter().map(|blob| (blob.at, blob)).collect();
         for x in std::mem::take(&mut graph.executions) {
+            // What is born here may be started here.
+            if have.execution(x.id).is_err() && index::place(&x).is_some() {
+                let input = inputs.get(&BlobRef::Input(x.id));
+                have.inputs.insert(x.id, input.map(|blob| Blob::clone(blob)));
+            }
             put_execution(x, have, first);
         }
         set.blobs.append(&mut graph.blobs);

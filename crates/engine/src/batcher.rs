@@ -4,11 +4,12 @@
 //! not take it back. Queues are bounded in calls and bytes; beyond that the answer is
 //! `overloaded`, at once.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_core::command::{Command, Outcome};
-use ff_core::{Backend, Code, Rejection, StoreError};
+use ff_core::{Backend, Code, FlowId, Rejection, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -111,23 +112,29 @@ async fn drive(
     waiting_bytes: Arc<AtomicUsize>,
     bounds: Bounds,
 ) {
-    let mut flights = JoinSet::new();
-    while let Some(first) = waiting.recv().await {
-        let mut commands = first.commands.len();
-        let mut batch = vec![first];
+    let mut flights = Flights::default();
+    let mut left = None;
+    loop {
+        let next = match left.take() {
+            Some(left) => Some(left),
+            None => waiting.recv().await,
+        };
+        let Some(first) = next else { break };
+        let mut batch = Batch::default();
+        batch.add(first, &shared.members);
         // Meanwhile calls gather in the channel, or here while they are too few for a batch of
-        // their own.
+        // their own, or speak of flows that are being told something already.
         loop {
-            while flights.try_join_next().is_some() {}
-            let all = flights.len() >= bounds.flights;
-            if !all && (flights.is_empty() || commands >= bounds.crowd) {
+            flights.land();
+            let all = flights.under_way.len() >= bounds.flights;
+            let crowd = batch.commands >= bounds.crowd && !flights.tell_any(&batch.flows);
+            if !all && (flights.under_way.is_empty() || crowd) {
                 break;
             }
             tokio::select! {
-                _ = flights.join_next() => {}
-                Some(call) = waiting.recv(), if !all => {
-                    commands += call.commands.len();
-                    batch.push(call);
+                () = flights.landed() => {}
+                Some(call) = waiting.recv(), if !all && batch.commands < bounds.batch => {
+                    batch.add(call, &shared.members);
                 }
             }
         }
@@ -135,18 +142,92 @@ async fn drive(
         for _ in 0..bounds.turns {
             tokio::task::yield_now().await;
         }
-        while commands < bounds.batch
+        while batch.commands < bounds.batch
             && let Ok(call) = waiting.try_recv()
         {
-            commands += call.commands.len();
-            batch.push(call);
+            if flights.tell_any(&shared.members.flows(&call.commands)) {
+                left = Some(call);
+                break;
+            }
+            batch.add(call, &shared.members);
         }
-        let taken = batch.iter().map(|call| call.bytes).sum();
+        let taken = batch.calls.iter().map(|call| call.bytes).sum();
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
-        flights.spawn(async move { fly(backend.as_ref(), &shared, batch).await });
+        let Batch { calls, flows, .. } = batch;
+        flights.start(flows, async move { fly(backend.as_ref(), &shared, calls).await });
     }
-    while flights.join_next().await.is_some() {}
+    while !flights.under_way.is_empty() {
+        flights.landed().await;
+    }
+}
+
+/// Calls that go together.
+#[derive(Default)]
+struct Batch {
+    calls: Vec<Call>,
+    commands: usize,
+    /// The flows that they tell of an end.
+    flows: Vec<FlowId>,
+}
+
+impl Batch {
+    fn add(&mut self, call: Call, members: &Members) {
+        self.commands += call.commands.len();
+        self.flows.extend(members.flows(&call.commands));
+        self.calls.push(call);
+    }
+}
+
+/// Batches under way. Two never tell one flow of an end: the second would only wait for the first.
+#[derive(Default)]
+struct Flights {
+    under_way: JoinSet<Vec<FlowId>>,
+    told: HashMap<FlowId, usize>,
+}
+
+impl Flights {
+    fn start(&mut self, flows: Vec<FlowId>, flight: impl Future<Output = ()> + Send + 'static) {
+        flows.iter().for_each(|flow| *self.told.entry(*flow).or_default() += 1);
+        self.under_way.spawn(async move {
+            flight.await;
+            flows
+        });
+    }
+
+    fn tell_any(&self, flows: &[FlowId]) -> bool {
+        flows.iter().any(|flow| self.told.contains_key(flow))
+    }
+
+    /// Takes note of those that have landed.
+    fn land(&mut self) {
+        while let Some(landed) = self.under_way.try_join_next() {
+            self.forget(landed.ok());
+        }
+    }
+
+    /// Waits for one to land; for ever if there is none.
+    async fn landed(&mut self) {
+        match self.under_way.join_next().await {
+            Some(landed) => self.forget(landed.ok()),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn forget(&mut self, told: Option<Vec<FlowId>>) {
+        if self.under_way.is_empty() {
+            // Also after a flight that panicked and cannot say what it told.
+            return self.told.clear();
+        }
+        for flow in told.into_iter().flatten() {
+            if let Some(count) = self.told.get_mut(&flow) {
+                *count -= 1;
+                if *count == 0 {
+                    self.told.remove(&flow);
+                }
+            }
+        }
+    }
 }
 
 /// Sends one batch and hands each call its share of the outcomes.
@@ -158,7 +239,10 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let told = shared.members.tell(&commands);
     let starts = shared.idle.start(&mut commands);
     let begun = commands.len();
-    let asked = if told.is_empty() { Asked::default() } else { shared.idle.ask() };
+    let grows =
+        |command: &Command| matches!(command, Command::SubmitFlow(_) | Command::ExtendFlow(_));
+    let lets_go = !told.is_empty() || commands.iter().any(grows);
+    let asked = if lets_go { shared.idle.ask() } else { Asked::default() };
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());

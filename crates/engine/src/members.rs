@@ -41,22 +41,36 @@ impl Members {
         }
     }
 
+    /// The flows that some commands tell of an end.
+    pub fn flows<'c>(&self, commands: impl IntoIterator<Item = &'c Command>) -> Vec<FlowId> {
+        let known = self.lock();
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let ended = commands.into_iter().filter_map(ends);
+        ended.filter_map(|id| known.get(&id).copied()).collect()
+    }
+
     /// The commands that tell flows of the ends in a batch.
     pub fn tell(&self, commands: &[Command]) -> Vec<Command> {
         let mut known = self.lock();
         if known.is_empty() {
             return Vec::new();
         }
-        let ended = commands.iter().filter_map(|command| match command {
-            Command::Complete(complete) => Some(complete.id),
-            Command::Fail(fail) => Some(fail.id),
-            Command::Cancel(cancel) => Some(cancel.id),
-            _ => None, // not ours: nothing else that a worker says ends anything
-        });
         let tell = |id: ExecutionId| {
             let flow = known.remove(&id)?;
             Some(DispatchCompletion { flow, execution: id, eager: true }.into())
         };
-        ended.filter_map(tell).collect()
+        commands.iter().filter_map(ends).filter_map(tell).collect()
+    }
+}
+
+/// What a command ends, if it succeeds.
+fn ends(command: &Command) -> Option<ExecutionId> {
+    match command {
+        Command::Complete(complete) => Some(complete.id),
+        Command::Fail(fail) => Some(fail.id),
+        Command::Cancel(cancel) => Some(cancel.id),
+        _ => None, // not ours: nothing else that a worker says ends anything
     }
 }

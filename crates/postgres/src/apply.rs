@@ -14,9 +14,10 @@ use std::time::Duration;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
+use ff_core::execution::{Execution, State as Phase};
 use ff_core::fold;
 use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
-use ff_core::ids::ExecutionId;
+use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::index::{QueueId, Timer, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy, Millis};
@@ -33,12 +34,14 @@ use crate::write::{Places, Rows, read_places};
 
 mod ahead;
 pub mod dispatches;
+mod graphs;
 mod held;
 mod rounds;
 
 use dispatches::Dispatches;
+use graphs::Graphs;
 use held::Held;
-use rounds::{Found, gather};
+use rounds::{Found, Known, gather};
 
 /// Tries of a batch while others are in the way.
 const TRIES: u32 = 3;
@@ -70,6 +73,8 @@ pub struct State {
     queues: Mutex<BTreeSet<QueueId>>,
     /// Executions whose last version is known.
     held: Held,
+    /// Flows that were submitted here.
+    graphs: Graphs,
 }
 
 /// Numbers drawn for a batch: if it has to be decided on again, they fall the same way.
@@ -113,6 +118,7 @@ impl State {
             walk: Walk::default(),
             queues: Mutex::default(),
             held: Held::default(),
+            graphs: Graphs::default(),
         }
     }
 
@@ -142,6 +148,7 @@ impl State {
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
         self.held.learn(set, places);
+        self.graphs.learn(set);
         self.heads.file(set.ready.insert.iter().copied());
         let delays = |timers: &[Timer]| -> Option<Millis> {
             let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
@@ -172,6 +179,7 @@ impl State {
     /// Nobody knows what became of a batch: what it touched must be read again.
     pub fn doubt(&self, set: &WriteSet) {
         self.held.forget(set);
+        self.graphs.forget(set);
     }
 }
 
@@ -204,11 +212,11 @@ async fn fast(
     batch: &[Command],
     tape: &mut Tape,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
-    let Some((mut have, places)) = state.held.recall(batch) else { return Ok(None) };
-    let assumed: Vec<_> = have.executions.keys().copied().collect();
+    let Some((mut have, places)) = state.held.recall(batch, &state.graphs) else { return Ok(None) };
+    let assumed = Assumed::of(&have);
     let (outcomes, set, now) = state.fold(batch, &mut have, tape);
     // A refusal, or an answer that writes nothing, would rest on what nobody checks.
-    if outcomes.iter().any(Result::is_err) || !guards(&set, &assumed) {
+    if outcomes.iter().any(Result::is_err) || !assumed.guarded(&set) {
         return Ok(None);
     }
     let rows = Rows::new(&set, now, &places);
@@ -217,6 +225,7 @@ async fn fast(
         session.alone(step).await
     } else {
         let mut steps = vec![Step::Begin];
+        steps.extend(rows.take());
         steps.extend(rows.steps());
         steps.push(Step::Commit);
         session.fly(&steps).await
@@ -234,17 +243,42 @@ async fn fast(
     }
 }
 
-/// Whether writing `set` checks every execution that was assumed: by its version, by its absence,
-/// or by its lease.
-fn guards(set: &WriteSet, assumed: &[ExecutionId]) -> bool {
-    let written = set.executions.iter().filter_map(|write| {
-        let either = write.before.as_ref().or(write.after.as_ref());
-        either.map(|x| x.id)
-    });
-    let leased = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
-    let held = set.held.iter().map(|row| row.execution);
-    let checked: BTreeSet<_> = written.chain(leased).chain(held).collect();
-    assumed.iter().all(|id| checked.contains(id))
+/// What was remembered and not read.
+struct Assumed {
+    executions: Vec<ExecutionId>,
+    flows: Vec<FlowId>,
+}
+
+impl Assumed {
+    /// All of `have`, except for executions that wait for others: one that is let go or skipped is
+    /// written, and nothing rests on one that goes on waiting.
+    fn of(have: &WorkingSet) -> Self {
+        let waits = |x: &Execution| matches!(&x.state, Phase::Runnable(waits) if waits.gated);
+        let executions = have.executions.iter().filter(|(_, x)| !x.as_ref().is_some_and(waits));
+        let executions = executions.map(|(id, _)| *id).collect();
+        Self { executions, flows: have.graph.flows.keys().copied().collect() }
+    }
+
+    /// Whether writing `set` checks every one of them: by its version, by its absence, or by its
+    /// lease.
+    fn guarded(&self, set: &WriteSet) -> bool {
+        let written = set.executions.iter().filter_map(|write| {
+            let either = write.before.as_ref().or(write.after.as_ref());
+            either.map(|x| x.id)
+        });
+        let leased = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
+        let held = set.held.iter().map(|row| row.execution);
+        let checked: BTreeSet<_> = written.chain(leased).chain(held).collect();
+        let told: BTreeSet<_> = set
+            .graph
+            .flows
+            .iter()
+            .filter_map(|write| write.before.as_ref().or(write.after.as_ref()))
+            .map(|flow| flow.id)
+            .collect();
+        self.executions.iter().all(|id| checked.contains(id))
+            && self.flows.iter().all(|flow| told.contains(flow))
+    }
 }
 
 /// Locks, loads, decides and writes, again while others are in the way.
@@ -254,7 +288,7 @@ async fn locked(
     tape: &mut Tape,
 ) -> Result<Vec<Outcome>, StoreError> {
     let (mut tries, mut resends) = (0, RESEND_MS.iter());
-    let (mut known, mut restarts) = (BTreeSet::new(), 0);
+    let (mut known, mut restarts) = (Known::default(), 0);
     loop {
         let trouble = match once(state, batch, tape, &mut known).await {
             Ok(Some(outcomes)) => return Ok(outcomes),
@@ -271,6 +305,7 @@ async fn locked(
         match trouble {
             Trouble::Guard | Trouble::Busy(_) => {
                 tries += 1;
+                known.firm = true;
                 if tries == TRIES {
                     return Err(trouble.into_error());
                 }
@@ -303,7 +338,7 @@ async fn once(
     state: &State,
     batch: &[Command],
     tape: &mut Tape,
-    known: &mut BTreeSet<Key>,
+    known: &mut Known,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
     let mut session = state.connections.get(purpose(batch)).await?;
     let Found { mut loaded, mut refused } = match gather(&mut session, batch, known).await {
@@ -318,7 +353,7 @@ async fn once(
     let (outcomes, set, now) = state.fold(&readable, &mut loaded.have, tape);
     let unlocked = unlocked(&set.graph, &loaded.locked);
     if !unlocked.is_empty() {
-        known.extend(unlocked.into_iter().map(|(flow, id)| Key::Group(flow, id)));
+        known.keys.extend(unlocked.into_iter().map(|(flow, id)| Key::Group(flow, id)));
         session.settle().await;
         return Ok(None);
     }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::codec::{self, Params, Reader, home, partition, read_bytes};
 use crate::connection::Step;
 use crate::graph::{GraphWanted, Held};
-use crate::statements::{consumer, event, execution, idempotency, payload, step};
+use crate::statements::{consumer, event, execution, idempotency, lease, payload, step};
 
 /// Rows to load, by kind.
 #[derive(Default)]
@@ -107,12 +107,13 @@ impl Wanted {
         flows.chain(groups).chain(executions)
     }
 
-    /// The statements that lock, in the order of locks.
-    pub fn lock(&self) -> Vec<Step<'_>> {
+    /// The statements that lock, in the order of locks; with their leases if it must be `firm`.
+    pub fn lock(&self, firm: bool) -> Vec<Step<'_>> {
         let mut steps = self.graph.lock();
         if !self.executions.is_empty() {
-            let ids = self.executions.iter().copied();
-            steps.push(Step::Run(execution::lock, Params::new().ids(ids)));
+            let ids = || Params::new().ids(self.executions.iter().copied());
+            steps.push(Step::Run(execution::lock, ids()));
+            steps.extend(firm.then(|| Step::Run(lease::pin, ids())));
         }
         steps
     }

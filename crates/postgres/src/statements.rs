@@ -19,7 +19,7 @@ macro_rules! statements {
 }
 
 statements! {
-    ahead { groups inputs load lock }
+    ahead { groups inputs load lock members }
     attempt { insert remove }
     backlog { clear due load members owe pay put remove }
     cancel { clear due insert load reconcile remove }
@@ -29,11 +29,11 @@ statements! {
     edge { incoming load outgoing pair put reach remove }
     event { flow history insert newest read remove tail unseen }
     execution { enlist insert load lock put remove }
-    flow { due first free insert load lock members put remove }
+    flow { due first free insert load lock members put remove take }
     group { due free load lock of_flow put remove }
-    hot { claim create finish start step }
+    hot { cancel claim create finish start step }
     idempotency { due load put remove }
-    lease { by_claim due hold insert lock refile remove renew }
+    lease { by_claim due hold insert lock pin refile remove renew }
     list {
         attempts buckets consumers counts depths edges executions flow_partition flows groups
         incoming lane lanes members outgoing partition steps tagged

@@ -1,5 +1,7 @@
 //! Writing what a fold decided: one statement for each kind of row, whatever their number.
 
+mod alike;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
@@ -15,13 +17,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use self::alike::Alike;
 use crate::codec::{Composite, Params, Reader, Stored, Tid, ToWrite, attempt_of, inserts, updates};
 use crate::connection::Step;
 use crate::graph::GraphRows;
 use crate::load::nothing_seen;
 use crate::statements::{
-    attempt, consumer, event, execution, hot, idempotency, lease, payload, queue, ready, step, tag,
-    timer,
+    attempt, consumer, event, execution, flow, hot, idempotency, lease, payload, queue, ready,
+    step, tag, timer,
 };
 
 /// Bytes of an input or result that stand with their execution. More would make rows so long that
@@ -34,6 +37,8 @@ pub struct Rows<'s> {
     now: Millis,
     inserted: Vec<ToWrite<'s>>,
     updated: Vec<ToWrite<'s>>,
+    /// Those that end alike, if all do: then none is among the others, and neither are their events.
+    alike: Option<Alike<'s>>,
     /// Inputs and results that do not stand with their executions.
     apart: Vec<&'s Blob>,
     attempts: Vec<AttemptRow>,
@@ -58,7 +63,9 @@ impl<'s> Rows<'s> {
         let (mut inserted, mut updated) = (Vec::new(), Vec::new());
         let mut blobs: BTreeMap<BlobRef, &Blob> =
             set.blobs.iter().map(|blob| (blob.at, blob)).collect();
-        for write in &set.executions {
+        let alike = Alike::of(set);
+        let apart = alike.as_ref().map_or(0, Alike::len);
+        for write in &set.executions[apart..] {
             match (&write.before, &write.after) {
                 (None, Some(after)) => {
                     let input = BlobRef::Input(after.id);
@@ -89,8 +96,8 @@ impl<'s> Rows<'s> {
             apart: blobs.into_values().collect(),
             places,
             attempts: set.attempts.iter().map(AttemptRow::from).collect(),
-            events: set
-                .events
+            alike,
+            events: set.events[..set.events.len() - apart]
                 .iter()
                 .map(|event| (event.subject(), EventRow::from(event)))
                 .collect(),
@@ -129,7 +136,17 @@ impl<'s> Rows<'s> {
         self.tags(&mut steps);
         self.graph.rest(&mut steps);
         self.events(&mut steps);
+        steps.extend(self.alike.as_ref().map(Alike::step));
         steps
+    }
+
+    /// The statement that takes the flows of a batch without waiting, for one that has not locked them.
+    pub fn take(&self) -> Option<Step<'_>> {
+        let flows = self.set.graph.flows.iter().filter_map(|write| write.before.as_ref());
+        let count = flows.clone().count();
+        let versions = flows.clone().map(|flow| stored(flow.version));
+        let params = Params::new().flows(flows.map(|flow| flow.id)).all(versions, Type::INT8_ARRAY);
+        (count > 0).then(|| Step::Run(flow::take, params.count(count)))
     }
 
     /// The one statement that writes everything, where there is one: for creations, claims and
@@ -152,7 +169,7 @@ impl<'s> Rows<'s> {
             .collect();
         let journal = !set.held.is_empty() || !set.steps.is_empty();
         match (inserted, updated, ended, granted) {
-            _ if other || !placed => None, // not ours: a guard, not a variant
+            _ if other || !placed || self.alike.is_some() => None, // not ours: a guard, not a variant
             (0, 0, 0, 0) if journal => {
                 let only = set.blobs.is_empty() && set.events.is_empty();
                 let params = step_rows(self.held(), &set.steps);

@@ -281,6 +281,11 @@ macro_rules! flow_suite {
                 a_stranger_is_not_cancelled
                 a_stranger_is_no_sibling
             }
+            flow_starts {
+                what_an_end_lets_go_is_started_with_it
+                what_is_submitted_and_waits_for_nothing_is_started_with_it
+                what_does_not_suit_the_claim_stands_in_line
+            }
             flow_reads {
                 flows_are_listed_by_partition
                 a_search_finds_the_newest_flow_first

@@ -160,10 +160,12 @@ impl<'a> Draft<'a> {
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 
-    /// Everything that was changed.
+    /// Everything that was changed. A flow whose edges or groups change has a new version too, so
+    /// that it answers for them.
     pub fn change<R>(mut self, reply: R) -> Change<R> {
         let before = self.have.graph.known_flow(self.flow.id);
-        let flow = (before != Some(&self.flow)).then(|| {
+        let grown = !self.groups.is_empty() || !self.edges.is_empty();
+        let flow = (grown || before != Some(&self.flow)).then(|| {
             self.flow.version += u64::from(before.is_some());
             self.flow.updated_at = self.at;
             self.flow

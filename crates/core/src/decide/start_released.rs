@@ -1,8 +1,8 @@
-//! Start what a batch lets go: an execution whose group fires may be leased in the same transaction, on
-//! behalf of a claim that waits for work.
+//! Start what a batch lets go: an execution whose group fires, or that is submitted with its flow and waits
+//! for nothing, may be leased in the same transaction, on behalf of a claim that waits for work.
 //!
-//! Only what waited for others when the batch began is started: it stands in no queue, so nobody else
-//! can be about to take it. Sent twice: there is nothing left to start.
+//! Only what waited for others, or was not there, when the batch began is started: it stands in no queue,
+//! so nobody else can be about to take it. Sent twice: there is nothing left to start.
 
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::backend::{ClaimAsk, Claimed};

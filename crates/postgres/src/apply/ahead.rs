@@ -1,5 +1,5 @@
-//! Reading ahead: what the end of a member will touch is known to the database before it is known here,
-//! so one flight locks and loads it together with the member and its flow.
+//! Reading ahead: what the end of a member, or of a whole flow, will touch is known to the database before
+//! it is known here, so one flight locks and loads it together with the member and its flow.
 //!
 //! It saves a flight and changes nothing: what was not read ahead is asked for in the next round.
 
@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use ff_core::backend::StoreError;
 use ff_core::command::Command;
 use ff_core::execution::State;
+use ff_core::flow::CancellationPolicy;
 use ff_core::fold::{GroupKey, Key};
-use ff_core::ids::ExecutionId;
+use ff_core::ids::{ExecutionId, FlowId};
+use ff_core::limits::CANCEL_AT_ONCE_MAX;
 use tokio_postgres::Row;
 
 use crate::codec::{self, Params};
@@ -18,17 +20,95 @@ use crate::graph::read_group;
 use crate::load::{Loaded, read_blob};
 use crate::statements::ahead;
 
+/// What a batch will touch besides what it names.
+pub enum Ahead {
+    /// What waits for members that end.
+    Ends(Ends),
+    /// The members of a flow that is cancelled.
+    Cancel(FlowId),
+}
+
 /// Members whose ends are told to their flows.
-pub struct Ahead {
+pub struct Ends {
     ended: BTreeSet<GroupKey>,
     executions: BTreeSet<ExecutionId>,
     starts: bool,
 }
 
 impl Ahead {
-    /// What a batch will touch besides what it names; nothing when it tells no flow of an end, or
-    /// names groups, which must then all be locked in one order.
+    /// Nothing when `batch` names all that it touches.
     pub fn of(batch: &[Command], named: &BTreeSet<Key>) -> Option<Self> {
+        match batch {
+            [Command::CancelFlow(cancel)] if cancel.policy == CancellationPolicy::All => {
+                Some(Self::Cancel(cancel.flow))
+            }
+            _ => Ends::of(batch, named).map(Self::Ends), // not ours: the others name what they touch
+        }
+    }
+
+    /// The statements that lock, to come after the locks of flows and groups.
+    pub fn lock(&self) -> Vec<Step<'static>> {
+        match self {
+            Self::Ends(ends) => ends.lock(),
+            Self::Cancel(flow) => {
+                let params = Params::new().flows(std::iter::once(*flow));
+                vec![Step::Run(ahead::members, params)]
+            }
+        }
+    }
+
+    /// The statements that load.
+    pub fn load(&self) -> Vec<Step<'static>> {
+        match self {
+            Self::Ends(ends) => ends.load(),
+            // They were loaded as they were locked.
+            Self::Cancel(_) => Vec::new(),
+        }
+    }
+
+    /// Reads the answers to both.
+    pub fn read(
+        &self,
+        locked: &[Vec<Row>],
+        rows: &[Vec<Row>],
+        loaded: &mut Loaded,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Ends(ends) => ends.read(locked, rows, loaded),
+            Self::Cancel(flow) => {
+                read_members(*flow, locked.first().map_or(&[], |rows| rows), loaded)
+            }
+        }
+    }
+}
+
+/// Reads the members of a flow that is cancelled, unless they are too many to be cancelled at once.
+fn read_members(flow: FlowId, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
+    if rows.len() > CANCEL_AT_ONCE_MAX {
+        return Ok(());
+    }
+    let mut members = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (id, read) = codec::read_execution(row)?;
+        match read {
+            Ok(x) => {
+                members.push((id, x.state.phase()));
+                loaded.have.executions.insert(id, Some(x));
+            }
+            Err(error) => {
+                loaded.damaged.insert(Key::Members(flow), error);
+                return Ok(());
+            }
+        }
+    }
+    loaded.have.graph.members.insert(flow, members);
+    Ok(())
+}
+
+impl Ends {
+    /// Nothing when a batch tells no flow of an end, or names groups, which must then all be locked
+    /// in one order.
+    fn of(batch: &[Command], named: &BTreeSet<Key>) -> Option<Self> {
         if named.iter().any(|key| matches!(key, Key::Group(..) | Key::FreeGroup(..))) {
             return None;
         }
@@ -60,19 +140,16 @@ impl Ahead {
         self.ended().ids(self.executions.iter().copied())
     }
 
-    /// The statements that lock, to come after the locks of flows and groups.
-    pub fn lock(&self) -> Vec<Step<'static>> {
+    fn lock(&self) -> Vec<Step<'static>> {
         vec![Step::Run(ahead::groups, self.ended()), Step::Run(ahead::lock, self.both())]
     }
 
-    /// The statements that load.
-    pub fn load(&self) -> Vec<Step<'static>> {
+    fn load(&self) -> Vec<Step<'static>> {
         let inputs = self.starts.then(|| Step::Run(ahead::inputs, self.ended()));
         std::iter::once(Step::Run(ahead::load, self.both())).chain(inputs).collect()
     }
 
-    /// Reads the answers to both.
-    pub fn read(
+    fn read(
         &self,
         locked: &[Vec<Row>],
         rows: &[Vec<Row>],

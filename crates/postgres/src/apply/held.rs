@@ -11,6 +11,8 @@ use ff_core::fold::{Key, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::needs;
 
+use super::graphs::Graphs;
+use super::rounds::ROUNDS_MAX;
 use crate::codec::Tid;
 use crate::write::Places;
 
@@ -32,50 +34,35 @@ impl Held {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// The rows that a batch needs, as far as they can be guessed: executions remembered, and
-    /// nothing where a creation or a step expects nothing.
-    pub fn recall(&self, batch: &[Command]) -> Option<(WorkingSet, Places)> {
+    /// The rows that a batch needs, as far as they can be guessed: executions and flows remembered,
+    /// and nothing where a creation or a step expects nothing.
+    pub fn recall(&self, batch: &[Command], graphs: &Graphs) -> Option<(WorkingSet, Places)> {
         let held = self.lock();
         let (mut have, mut places) = (WorkingSet::default(), Places::default());
         for command in batch {
             let creates = command.traffic() == Traffic::Create;
-            for key in needs(command, &have) {
-                match key {
-                    Key::Execution(id) => {
-                        let known = held.get(&id);
-                        if known.is_none() && !creates {
-                            return None;
+            for _ in 0..ROUNDS_MAX {
+                let keys = needs(command, &have);
+                if keys.is_empty() {
+                    break;
+                }
+                for key in keys {
+                    match key {
+                        Key::Execution(id) if held.contains_key(&id) || creates => {
+                            let known = held.get(&id);
+                            if let Some(at) = known.and_then(|known| known.at) {
+                                places.executions.insert(id, at);
+                            }
+                            have.executions.insert(id, known.map(|known| known.execution.clone()));
                         }
-                        if let Some(at) = known.and_then(|known| known.at) {
-                            places.executions.insert(id, at);
+                        Key::Idempotency(namespace, key) if creates => {
+                            have.keys.insert((namespace, key), None);
                         }
-                        have.executions.insert(id, known.map(|known| known.execution.clone()));
+                        // Nothing is recorded twice but by who has lost its answer.
+                        Key::Step(id, number) => drop(have.steps.insert((id, number), None)),
+                        key if graphs.recall(&key, &mut have) => {}
+                        _ => return None, // not ours: a guard, not a variant
                     }
-                    Key::Idempotency(namespace, key) if creates => {
-                        have.keys.insert((namespace, key), None);
-                    }
-                    // Nothing is recorded twice but by who has lost its answer.
-                    Key::Step(id, number) => drop(have.steps.insert((id, number), None)),
-                    Key::Idempotency(..)
-                    | Key::Consumer(_)
-                    | Key::Unseen(_)
-                    | Key::Input(_)
-                    | Key::Flow(_)
-                    | Key::FreeFlow(_)
-                    | Key::Group(..)
-                    | Key::FreeGroup(..)
-                    | Key::Groups(_)
-                    | Key::Edge(..)
-                    | Key::Pair(..)
-                    | Key::Outgoing(..)
-                    | Key::Incoming(..)
-                    | Key::Reach(..)
-                    | Key::Members(_)
-                    | Key::Dispatch(_)
-                    | Key::Cancel(..)
-                    | Key::Backlog(_)
-                    | Key::Owed(_)
-                    | Key::First(_) => return None,
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::connection::{Session, Step, Trouble};
 use crate::load::{Loaded, Lock, Wanted};
 
 /// Rounds until nothing is missing; decisions take four at most.
-const ROUNDS_MAX: usize = 8;
+pub const ROUNDS_MAX: usize = 8;
 
 /// What a batch needs.
 #[derive(Default)]
@@ -110,12 +110,21 @@ fn tells_of(key: &Key) -> Option<Kind> {
     }
 }
 
-/// Begins a transaction, locks and loads. `known` are keys that earlier tries asked for, to begin
-/// with; those of this one are added. Nothing when it has to begin anew.
+/// What is known from earlier tries of a batch.
+#[derive(Default)]
+pub struct Known {
+    /// Keys that they asked for, to begin with.
+    pub keys: BTreeSet<Key>,
+    /// Whether others got in the way: leases that workers keep renewing are then locked too.
+    pub firm: bool,
+}
+
+/// Begins a transaction, locks and loads. What it asks for is added to `known`. Nothing when it has to
+/// begin anew.
 pub async fn gather(
     session: &mut Session<'_>,
     batch: &[Command],
-    known: &mut BTreeSet<Key>,
+    known: &mut Known,
 ) -> Result<Option<Found>, Trouble> {
     let mut found = Found::default();
     let mut last: Option<Lock> = None;
@@ -124,12 +133,13 @@ pub async fn gather(
         if round > 0 && missing.is_empty() {
             return Ok(Some(found));
         }
-        let anew = round == 0 && !known.is_empty();
+        let anew = round == 0 && !known.keys.is_empty();
         if anew {
-            missing.extend(known.iter().cloned());
+            missing.extend(known.keys.iter().cloned());
         }
-        known.extend(missing.iter().cloned());
-        let ahead = (round == 0).then(|| Ahead::of(batch, &missing)).flatten();
+        known.keys.extend(missing.iter().cloned());
+        let eager = round == 0 && !known.firm;
+        let ahead = eager.then(|| Ahead::of(batch, &missing)).flatten();
         if ahead.is_some() {
             missing.retain(|key| !matches!(key, Key::Execution(_)));
         } else if !anew {
@@ -145,7 +155,8 @@ pub async fn gather(
             None => last.max(wanted.locks().max()),
         };
         let begin = (round == 0).then_some(Step::Begin);
-        fly(session, begin, (&wanted, ahead.as_ref()), &mut found.loaded).await?;
+        let locks = wanted.lock(known.firm);
+        fly(session, begin, (&wanted, locks), ahead.as_ref(), &mut found.loaded).await?;
     }
     let cause = "rows kept telling of others that are needed".to_owned();
     Err(Trouble::Broken(StoreError::RetryExhausted { cause }))
@@ -155,10 +166,11 @@ pub async fn gather(
 async fn fly(
     session: &mut Session<'_>,
     begin: Option<Step<'_>>,
-    (wanted, ahead): (&Wanted, Option<&Ahead>),
+    (wanted, locks): (&Wanted, Vec<Step<'_>>),
+    ahead: Option<&Ahead>,
     loaded: &mut Loaded,
 ) -> Result<(), Trouble> {
-    let (locks, loads) = (wanted.lock(), wanted.load());
+    let loads = wanted.load();
     let (own_locks, own_loads) = (locks.len(), loads.len());
     let more_locks = ahead.map(Ahead::lock).unwrap_or_default();
     let locked = own_locks + more_locks.len();

@@ -4,21 +4,26 @@
 use std::sync::Arc;
 
 use ff_conformance::cases::calls::completion;
+use ff_conformance::model::Tables;
 use ff_conformance::world::{World, any_of, name};
-use ff_conformance::{Dial, audit};
+use ff_conformance::{Dial, Store, audit};
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::dispatch::{DispatchCompletion, Dispatched};
+use ff_core::decide::renew::Renew;
 use ff_core::decide::seal_flow::SealFlow;
 use ff_core::decide::sibling_cancel::{CancelSiblings, SiblingsCancelled};
 use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
 use ff_core::decide::start_released::StartReleased;
+use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::flow::{CancellationPolicy, EdgePolicy, FlowWord};
 use ff_core::fold::Key;
-use ff_core::{Backend, ExecutionId, FlowId};
+use ff_core::state::PublicState;
+use ff_core::{Backend, ExecutionId, Fence, FlowId};
 
 use crate::cut::Remote;
 use crate::open;
+use crate::races::Fleet;
 use crate::stores::Stores;
 
 fn world() -> World {
@@ -331,4 +336,105 @@ async fn the_reconciler_looks_at_a_bounded_number_of_groups_and_goes_on_from_the
     world.dispatch().await;
     let skipped = world.buckets(drawn.flow).await.of(ff_core::state::PublicState::Skipped);
     assert_eq!(skipped, 900);
+}
+
+/// Two stores on one schema, each as a process of its own.
+async fn processes() -> (Fleet, World, World) {
+    let fleet = Fleet::new(2).await;
+    let of = |number| {
+        let (backend, dump) = (fleet.store(number), Box::new(Tables::default));
+        World::new(Store { backend, dump, keep: Box::new(()) }, fleet.clock())
+    };
+    let (here, there) = (of(0), of(1));
+    (fleet, here, there)
+}
+
+/// Ends a member and tells its flow in one batch, as its worker's process does.
+async fn end_and_tell(world: &World, flow: FlowId, id: ExecutionId, fence: Fence) -> Dispatched {
+    let tell = DispatchCompletion { flow, execution: id, eager: true };
+    let mut outcomes = world.batch(vec![completion(id, fence, b"out").into(), tell.into()]).await;
+    match outcomes.pop() {
+        Some(Ok(Reply::DispatchCompletion(told))) => told,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_flow_that_is_remembered_is_told_without_being_read() {
+    let remote = Remote::new().await;
+    let world = &remote.world;
+    let drawn = world.sketch("a>b b>c").submit().await;
+    let fence = world.start(drawn.id("a")).await;
+    let taken = statements(&remote, async {
+        let told = end_and_tell(world, drawn.flow, drawn.id("a"), fence).await;
+        assert_eq!(told, Dispatched::Advanced(1));
+    });
+    // Takes the flow, then writes it, the group, the executions, the lease, a place, the edge and the
+    // event.
+    assert_eq!(taken.await, 8);
+    audit::audit(&(world.store.dump)(), world.now());
+}
+
+#[tokio::test]
+async fn a_flow_that_another_process_extended_is_read_again() {
+    let (fleet, here, there) = processes().await;
+    let open = |submission: &mut SubmitFlow| submission.seal = false;
+    let drawn = here.sketch("a>b c").with(open).submit().await;
+    let fence = here.start(drawn.id("a")).await;
+    there.link(drawn.flow, drawn.id("c"), drawn.id("b")).await;
+    let told = end_and_tell(&here, drawn.flow, drawn.id("a"), fence).await;
+    assert_eq!(told, Dispatched::Advanced(1));
+    assert_eq!(here.state(drawn.id("b")).await, PublicState::WaitingChildren, "c has not ended");
+    here.succeed(drawn.id("c")).await;
+    here.dispatch().await;
+    here.take(drawn.id("b")).await;
+    drop((here, there));
+    fleet.finish().await;
+}
+
+#[tokio::test]
+async fn a_member_that_another_process_cancelled_is_not_let_go() {
+    let (fleet, here, there) = processes().await;
+    let drawn = here.sketch("a>b b>c").submit().await;
+    let fence = here.start(drawn.id("a")).await;
+    there.cancel(drawn.id("b")).await.unwrap();
+    end_and_tell(&here, drawn.flow, drawn.id("a"), fence).await;
+    assert_eq!(here.state(drawn.id("b")).await, PublicState::Cancelled);
+    here.dispatch().await;
+    assert_eq!(here.state(drawn.id("c")).await, PublicState::Skipped);
+    drop((here, there));
+    fleet.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_is_cancelled_while_its_members_renew_their_leases() {
+    const RUNNING: usize = 300;
+    let (fleet, here, there) = processes().await;
+    let drawn = here.sketch(&names(RUNNING).join(" ")).submit().await;
+    let mut leases = Vec::new();
+    for name in names(RUNNING) {
+        let id = drawn.id(&name);
+        leases.push((id, here.start(id).await));
+    }
+    let (store, clock) = (Arc::clone(&there.store.backend), fleet.clock());
+    let (rounds, mut renewed) = tokio::sync::watch::channel(0);
+    let renewing = tokio::spawn(async move {
+        let renew = |(id, fence): &(ExecutionId, Fence)| {
+            Renew { id: *id, fence: *fence, lease_ttl_ms: 60_000 }.into()
+        };
+        loop {
+            clock.advance(1);
+            let outcomes = store.apply(leases.iter().map(renew).collect()).await.unwrap();
+            if outcomes.iter().all(Result::is_err) {
+                return;
+            }
+            rounds.send_modify(|rounds| *rounds += 1);
+        }
+    });
+    renewed.wait_for(|rounds| *rounds > 2).await.unwrap();
+    let done = here.cancel_flow(drawn.flow, CancellationPolicy::All).await.unwrap();
+    assert_eq!(done.members.len(), RUNNING);
+    renewing.await.unwrap();
+    drop((here, there));
+    fleet.finish().await;
 }
