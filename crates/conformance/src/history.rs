@@ -17,6 +17,7 @@ use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::add_member::Added;
 use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::wait_children::Waiting;
 use ff_core::event::{Cursor, Filter};
 use ff_core::query::{Page, Query};
 use ff_core::text::ConsumerName;
@@ -122,7 +123,7 @@ struct Answer {
     news: Vec<News>,
 }
 
-/// What an answer says about a flow.
+/// What an answer says that helps with flows.
 #[derive(Clone, Debug, PartialEq)]
 enum News {
     /// It is there, with these members.
@@ -133,6 +134,8 @@ enum News {
     Member(FlowId, ExecutionId),
     /// It has an edge that is not applied.
     Staged(FlowId, EdgeId),
+    /// Whoever held this does so no longer.
+    GivenBack(ExecutionId),
 }
 
 impl Answer {
@@ -170,8 +173,25 @@ impl Answer {
                 self.news.push(News::Members(extended.flow_id, ids.collect()));
                 self.news.push(News::Revision(extended.flow_id, extended.graph_revision));
             }
-            _ => {} // not ours: nothing else is of use
+            (Command::WaitChildren(wait), Ok(Reply::WaitChildren(Waiting::Waiting))) => {
+                self.news.push(News::GivenBack(wait.id));
+            }
+            (command, Ok(_)) => self.news.extend(given_back(command).map(News::GivenBack)),
+            (_, Err(_)) => {}
         }
+    }
+}
+
+/// What is held no longer after a command that succeeded.
+fn given_back(command: &Command) -> Option<ExecutionId> {
+    match command {
+        Command::Complete(complete) => Some(complete.id),
+        Command::Fail(fail) => Some(fail.id),
+        Command::Delay(delay) => Some(delay.id),
+        Command::Release(release) => Some(release.id),
+        Command::Cancel(cancel) => Some(cancel.id),
+        Command::Revoke(revoke) => Some(revoke.id),
+        _ => None, // not ours: a guess that need not be complete
     }
 }
 

@@ -41,7 +41,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::flows::Flows;
-use super::{Answer, Draft, Step};
+use super::{Answer, Draft, News, Step};
 use crate::cases::steps::step;
 use crate::dial::Dial;
 use crate::world::{lane, namespace, worker};
@@ -56,13 +56,17 @@ pub(super) struct Author {
     /// How many cursors every store has returned, the start included.
     cursors: usize,
     listing: Option<(Query, Page)>,
+    /// Whether there are flows: in two of five histories, so that the others go deep without them.
+    pub has_flows: bool,
     pub flows: Flows,
 }
 
 impl Author {
     pub fn new(seed: u64, clock: Arc<Dial>) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed);
         Self {
-            rng: SmallRng::seed_from_u64(seed),
+            has_flows: rng.random_bool(0.4),
+            rng,
             clock,
             ids: Vec::new(),
             fences: Vec::new(),
@@ -74,7 +78,13 @@ impl Author {
     }
 
     pub fn learn(&mut self, answer: Answer) {
-        answer.news.into_iter().for_each(|news| self.flows.learn(news));
+        self.flows.held.extend(&answer.fences);
+        for news in answer.news {
+            if let News::Members(_, ids) = &news {
+                self.ids.extend(ids);
+            }
+            self.flows.learn(news);
+        }
         self.fences.extend(answer.fences);
         self.cursors += answer.cursors;
         if let (Some((_, page)), Some(next)) = (&mut self.listing, answer.page) {
@@ -84,16 +94,17 @@ impl Author {
 
     pub fn step(&mut self) -> Step {
         match self.rng.random_range(0..100) {
-            0..6 => Step::Send(self.finish_member()),
-            6..58 => {
+            0..9 if self.has_flows => Step::Send(self.finish_member()),
+            9..13 if self.has_flows => Step::Send(self.spawn()),
+            0..58 => {
                 let size = self.rng.random_range(1..=4);
                 Step::Send((0..size).map(|_| self.command()).collect())
             }
             58..76 => Step::Claim((0..self.rng.random_range(0..=2)).map(|_| self.ask()).collect()),
             76..86 => {
                 let duty = match self.rng.random_range(0..10) {
-                    0..4 => Duty::CompletionDispatch,
-                    4 => Duty::EdgeCancelDispatcher,
+                    0..3 if self.has_flows => Duty::CompletionDispatch,
+                    3 if self.has_flows => Duty::EdgeCancelDispatcher,
                     _ => *Duty::ALL.choose(&mut self.rng).expect("there are duties"),
                 };
                 Step::Tick(duty, self.work_filter(), self.rng.random_range(1..=50))
@@ -178,11 +189,11 @@ impl Author {
 
     pub fn create(&mut self) -> Create {
         let again = self.ids.last().copied().filter(|_| self.rng.random_ratio(1, 12));
-        let again = again.filter(|id| !self.flows.has_root(*id));
         let id = again.unwrap_or_else(|| {
-            let uuid = Uuid::from_u128(self.rng.random());
-            let beside = self.rng.random_bool(0.4).then(|| self.some_flow());
-            beside.map_or(ExecutionId::solo(uuid), |flow| ExecutionId::for_flow(flow, uuid))
+            if self.has_flows {
+                return self.id_in_flows();
+            }
+            ExecutionId::solo(Uuid::from_u128(self.rng.random()))
         });
         self.ids.push(id);
         let now = self.clock.now();
@@ -231,18 +242,23 @@ impl Author {
     }
 
     fn command(&mut self) -> Draft {
+        if self.has_flows && self.rng.random_bool(0.4) {
+            return self.tend_flow();
+        }
         match self.rng.random_range(0..100) {
-            0..14 => self.create().into(),
-            14..44 => self.call(),
-            44..62 => self.operate(),
-            62..70 => self.look_after(),
-            _ => self.tend_flow(),
+            // Members are created with their flow.
+            0..10 if self.has_flows => self.call(),
+            0..22 => self.create().into(),
+            22..60 => self.call(),
+            60..88 => self.operate(),
+            _ => self.look_after(),
         }
     }
 
     /// What workers say.
     fn call(&mut self) -> Draft {
-        let (id, fence) = self.held();
+        let member = self.held_member().filter(|_| self.rng.random());
+        let (id, fence) = member.map_or_else(|| self.held(), |(_, id, fence)| (id, fence));
         let now = self.clock.now();
         match self.rng.random_range(0..12) {
             10 | 11 => RecordSteps { id, fence, steps: self.steps() }.into(),
@@ -291,7 +307,8 @@ impl Author {
 
     /// What operators do.
     fn operate(&mut self) -> Draft {
-        let id = self.some_id();
+        let member = (self.has_flows && self.rng.random()).then(|| self.any_member());
+        let id = member.unwrap_or_else(|| self.some_id());
         let reason = "because".to_owned();
         match self.rng.random_range(0..10) {
             0 => Cancel { id, reason, fence: None }.into(),
@@ -323,7 +340,9 @@ impl Author {
                 if self.rng.random_bool(0.3) {
                     return DropConsumer { consumer }.into();
                 }
-                Draft::SaveCursor(consumer, self.rng.random_range(0..self.cursors))
+                let latest = self.has_flows && self.rng.random();
+                let from = if latest { self.cursors - 1 } else { 0 };
+                Draft::SaveCursor(consumer, self.rng.random_range(from..self.cursors))
             }
         }
     }
@@ -355,18 +374,20 @@ impl Author {
         let WorkFilter { namespace, tag } = self.work_filter();
         let lane = self.rng.random_bool(0.2).then(|| lane("slow"));
         let execution = self.rng.random_bool(0.3).then(|| self.some_id());
-        let flow = self.rng.random_bool(0.3).then(|| self.some_flow());
+        let flow = (self.has_flows && self.rng.random_bool(0.3)).then(|| self.some_flow());
         Filter { kinds, namespace, lane, execution, flow, tag }
     }
 
     fn query(&mut self) -> Query {
-        match self.rng.random_range(0..11) {
+        if self.has_flows && self.rng.random_bool(0.4) {
+            return self.query_flows();
+        }
+        match self.rng.random_range(0..6) {
             0 => Query::Partition(Partition::of(self.some_id().uuid())),
             1 => Query::Attempts(self.some_id()),
             2 => Query::Lanes,
             3 => Query::Counts,
             4 => Query::Consumers,
-            5..9 => self.query_flows(),
             _ => {
                 let WorkFilter { namespace, tag } = self.work_filter();
                 let state = PublicState::ALL.choose(&mut self.rng).copied();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use ff_core::command::Command;
 use ff_core::decide::add_member::AddMember;
 use ff_core::decide::apply_edge::ApplyEdge;
 use ff_core::decide::cancel_flow::CancelFlow;
@@ -50,6 +51,8 @@ pub(super) struct Flows {
     staged: Vec<(FlowId, EdgeId)>,
     /// The graph as it was last seen, as far as that is known.
     revisions: BTreeMap<FlowId, u64>,
+    /// Leases that were given and not given back.
+    pub held: Vec<(ExecutionId, Fence)>,
 }
 
 impl Flows {
@@ -67,12 +70,8 @@ impl Flows {
             }
             News::Revision(flow, revision) => drop(self.revisions.insert(flow, revision)),
             News::Staged(flow, edge) => self.staged.push((flow, edge)),
+            News::GivenBack(id) => self.held.retain(|(held, _)| *held != id),
         }
-    }
-
-    /// Whether an execution is, or was, the root of a flow, with which it shares its UUID.
-    pub fn has_root(&self, id: ExecutionId) -> bool {
-        self.members.contains_key(&FlowId::rooted_at(id))
     }
 
     /// The flow that an execution is, or was, a member of.
@@ -102,6 +101,31 @@ impl Author {
         *self.flows.known.choose(&mut self.rng).expect("there is one")
     }
 
+    /// One that is not there yet, if there may be more.
+    fn fresh_flow(&mut self) -> FlowId {
+        if self.flows.made.len() >= FLOWS_MAX {
+            return self.some_flow();
+        }
+        let flow = FlowId(Uuid::from_u128(self.rng.random()));
+        self.flows.known.push(flow);
+        flow
+    }
+
+    /// An id for an execution that may be added to a flow, or that was, and may be gone.
+    pub fn id_in_flows(&mut self) -> ExecutionId {
+        if self.rng.random_ratio(1, 12) {
+            return self.any_member();
+        }
+        let uuid = Uuid::from_u128(self.rng.random());
+        let beside = self.rng.random_bool(0.6).then(|| self.some_flow());
+        beside.map_or(ExecutionId::solo(uuid), |flow| ExecutionId::for_flow(flow, uuid))
+    }
+
+    pub fn any_member(&mut self) -> ExecutionId {
+        let flow = self.some_flow();
+        self.some_member(flow)
+    }
+
     /// An execution that may belong to `flow`.
     fn some_member(&mut self, flow: FlowId) -> ExecutionId {
         let members = self.flows.members.get(&flow).into_iter().flatten();
@@ -112,11 +136,20 @@ impl Author {
         self.some_id()
     }
 
-    /// A member that somebody holds, or held lately, and its flow.
-    fn held_member(&mut self) -> Option<(FlowId, ExecutionId, Fence)> {
-        let recent = self.fences.iter().rev().take(6);
+    /// A member that somebody holds, as far as is known, and its flow.
+    pub fn held_member(&mut self) -> Option<(FlowId, ExecutionId, Fence)> {
+        let recent = self.flows.held.iter().rev().take(6);
         let own = recent.filter_map(|(id, fence)| Some((self.flows.of(*id)?, *id, *fence)));
         own.collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
+    /// What a worker sends that has others do a part of its work.
+    pub fn spawn(&mut self) -> Vec<Draft> {
+        let flow = self.some_flow();
+        let extension = self.extension(flow);
+        let Some((id, fence)) = extension.by else { return vec![self.checked(extension)] };
+        let waiting = WaitChildren { id, flow: extension.flow, fence };
+        vec![self.checked(extension), waiting.into()]
     }
 
     /// What an engine sends when a worker of a flow is done and asks for more.
@@ -141,50 +174,67 @@ impl Author {
     /// What is done to flows, due or not.
     pub fn tend_flow(&mut self) -> Draft {
         let flow = self.some_flow();
-        let draft = match self.rng.random_range(0..40) {
-            0 => self.create_flow(flow).into(),
-            1..6 => self.submission(flow).into(),
-            6..13 => self.extension(flow).into(),
-            13..15 => AddMember { flow, execution: self.some_id() }.into(),
-            15..18 => self.staging(flow),
-            18 | 19 => self.applying(flow),
-            20 => {
+        if self.flows.made.is_empty() && self.rng.random_bool(0.7) {
+            let submission = self.submission();
+            return self.checked(submission);
+        }
+        match self.rng.random_range(0..36) {
+            0 | 1 => self.create_flow(flow).into(),
+            2..6 => {
+                let submission = self.submission();
+                self.checked(submission)
+            }
+            6..9 => {
+                let extension = self.extension(flow);
+                self.checked(extension)
+            }
+            9..11 => AddMember { flow, execution: self.some_id() }.into(),
+            11..15 => {
+                let staging = self.staging(flow);
+                self.checked(staging)
+            }
+            15..18 => self.applying(flow),
+            18 => {
                 let downstream = self.some_member(flow);
                 SetGroupPolicy { flow, downstream, policy: self.policy() }.into()
             }
-            21 => SealFlow { flow }.into(),
-            22 => {
+            19 => SealFlow { flow }.into(),
+            20 => {
                 let edit = Edit { set: self.tags(), ..Edit::default() };
                 SetFlowTags { flow, edit }.into()
             }
-            23..27 => self.waiting(flow).into(),
-            27 => {
+            21..24 => self.waiting(flow).into(),
+            24 => {
                 let policy = CancellationPolicy::ALL.choose(&mut self.rng);
                 let policy = *policy.expect("there are three");
                 CancelFlow { flow, policy, reason: "enough".to_owned() }.into()
             }
-            _ => return self.look_after_flow(flow),
-        };
-        let Draft::Whole(command) = &draft else { return draft };
-        // Stores are sent what passed the first check only.
-        match command.validate(&Config::default()) {
-            Ok(()) => draft,
-            Err(_) => self.look_after_flow(flow),
+            _ => self.look_after_flow(flow),
         }
+    }
+
+    /// Stores are sent what passed the first check only; something else where this does not.
+    fn checked(&mut self, command: impl Into<Command>) -> Draft {
+        let command = command.into();
+        if command.validate(&Config::default()).is_ok() {
+            return Draft::Whole(Box::new(command));
+        }
+        let flow = self.some_flow();
+        self.look_after_flow(flow)
     }
 
     fn look_after_flow(&mut self, flow: FlowId) -> Draft {
         let downstream = self.some_member(flow);
-        match self.rng.random_range(0..14) {
+        match self.rng.random_range(0..12) {
             0..4 => {
                 let eager = self.rng.random();
                 DispatchCompletion { flow, execution: downstream, eager }.into()
             }
-            4..8 => CancelSiblings { flow, downstream }.into(),
-            8 | 9 => ReconcileSiblings { flow, downstream }.into(),
-            10 => ReconcileGroup { flow, downstream }.into(),
-            11 => CancelOwed { flow }.into(),
-            12 => TrimFlow { flow }.into(),
+            4..6 => CancelSiblings { flow, downstream }.into(),
+            6 => ReconcileSiblings { flow, downstream }.into(),
+            7 | 8 => ReconcileGroup { flow, downstream }.into(),
+            9 => CancelOwed { flow }.into(),
+            10 => TrimFlow { flow }.into(),
             _ => StartReleased { ask: self.ask() }.into(),
         }
     }
@@ -198,7 +248,9 @@ impl Author {
         }
     }
 
-    fn submission(&mut self, flow: FlowId) -> SubmitFlow {
+    fn submission(&mut self) -> SubmitFlow {
+        let fresh = self.rng.random_bool(0.8);
+        let flow = if fresh { self.fresh_flow() } else { self.some_flow() };
         let create = self.create_flow(flow);
         let size = self.rng.random_range(1..=5);
         let mut graph = self.graph(flow, &NAMES[..size]);
@@ -209,7 +261,7 @@ impl Author {
         SubmitFlow {
             flow: create,
             graph,
-            seal: self.rng.random_bool(0.2),
+            seal: self.rng.random_bool(0.3),
             idempotency_key: key.map(|key| IdempotencyKey::new(key).expect("a valid key")),
             dedup_window_ms: None,
         }
@@ -221,20 +273,21 @@ impl Author {
         for node in names {
             let id = ExecutionId::for_node(flow, &name(node));
             let draft = self.create();
+            // It is known when it is there.
             self.ids.pop();
-            self.ids.push(id);
             let mut create =
                 Create { id, namespace: namespace("test"), idempotency_key: None, ..draft };
             if self.rng.random_bool(0.8) {
                 // One that a worker may take at once, so that histories go deep.
-                create.policy = Policy { retention_ms: Some(1_000), ..Policy::default() };
+                create.policy = Policy::default();
                 (create.delay_until, create.delay_ms, create.deadline_at) = (None, None, None);
             }
+            create.policy.retention_ms = Some(1_000);
             graph.nodes.push(Node { name: name(node), create });
         }
         for (at, to) in names.iter().enumerate() {
             for from in &names[..at] {
-                if self.rng.random_bool(0.4) {
+                if self.rng.random_bool(0.5) {
                     graph.links.push(self.link(from, to));
                 }
             }
@@ -244,7 +297,7 @@ impl Author {
             graph.links.push(self.link(from, to));
         }
         for (at, node) in names.iter().enumerate() {
-            if at > 0 && self.rng.random_bool(0.3) {
+            if at > 0 && self.rng.random_bool(0.6) {
                 graph.joins.push((NodeRef::Name(name(node)), self.policy()));
             }
         }
@@ -268,7 +321,9 @@ impl Author {
     }
 
     fn policy(&mut self) -> EdgePolicy {
-        let on_satisfied = *OnSatisfied::ALL.choose(&mut self.rng).expect("there are two");
+        let lets_run = self.rng.random_ratio(1, 3);
+        let on_satisfied =
+            if lets_run { OnSatisfied::LetRun } else { OnSatisfied::CancelRemaining };
         let runs = self.rng.random_ratio(1, 6);
         let on_impossible = if runs { OnImpossible::Run } else { OnImpossible::Skip };
         match self.rng.random_range(0..4) {
@@ -306,7 +361,7 @@ impl Author {
         ExtendFlow { flow, graph, seal, by: Some((id, fence)) }
     }
 
-    fn staging(&mut self, flow: FlowId) -> Draft {
+    fn staging(&mut self, flow: FlowId) -> StageEdge {
         let known = self.flows.staged.choose(&mut self.rng).copied();
         let known = known.filter(|_| self.rng.random_ratio(1, 10)).map(|(_, edge)| edge);
         let edge = known.unwrap_or_else(|| EdgeId(Uuid::from_u128(self.rng.random())));
@@ -321,11 +376,11 @@ impl Author {
             data_passing_ref: self.rng.random_bool(0.3).then(|| "result".to_owned()),
             expected_revision: revision + u64::from(self.rng.random_ratio(1, 6)),
         }
-        .into()
     }
 
     fn applying(&mut self, flow: FlowId) -> Draft {
-        let staged = self.flows.staged.choose(&mut self.rng).copied();
+        let recent = self.flows.staged.len().saturating_sub(3);
+        let staged = self.flows.staged[recent..].choose(&mut self.rng).copied();
         let (flow, edge) = staged.unwrap_or((flow, EdgeId(Uuid::from_u128(7))));
         ApplyEdge { flow, edge, upstream: None, downstream: None }.into()
     }

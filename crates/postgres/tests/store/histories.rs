@@ -31,7 +31,7 @@ fn sqlite(clock: Arc<Dial>) -> Store {
 const STORES: [(&str, Open); 3] =
     [("model", model), ("sqlite", sqlite), ("postgres", crate::open_few)];
 /// Steps of one history; most steps are one to four commands.
-const STEPS: u32 = 60;
+const STEPS: u32 = 68;
 /// Histories in each of the eight tests below; together 2,000.
 const HISTORIES: u64 = 250;
 

@@ -15,7 +15,7 @@ fn model(clock: Arc<Dial>) -> Store {
 
 const STORES: [(&str, Open); 2] = [("model", model), ("sqlite", crate::open)];
 /// Steps of one history; most steps are one to four commands.
-const STEPS: u32 = 60;
+const STEPS: u32 = 68;
 /// Histories in each of the eight tests below; together 2,000.
 const HISTORIES: u64 = 250;
 
