@@ -11,6 +11,7 @@
 
 pub mod backend;
 pub mod command;
+pub mod condition;
 pub mod decide;
 pub mod error;
 pub mod event;

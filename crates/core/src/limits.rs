@@ -86,6 +86,27 @@ pub const CANCEL_CHUNK_MAX: usize = 1_000;
 /// Members that one transaction removes with their flow.
 pub const TRIM_CHUNK_MAX: usize = 1_000;
 
+/// Bytes in a waitpoint key, the name of a signal or the identity of who sent it.
+pub const SIGNAL_TEXT_BYTES_MAX: usize = 256;
+/// How deep conditions that hold or count others may nest.
+pub const CONDITION_DEPTH_MAX: usize = 4;
+/// Conditions in a condition, itself included.
+pub const CONDITION_NODES_MAX: usize = 256;
+/// Waitpoints that one count may list.
+pub const COUNT_WAITPOINTS_MAX: usize = 256;
+/// People that one approval may list.
+pub const APPROVERS_MAX: usize = 256;
+/// Bytes in the name of a signing key.
+pub const KID_BYTES_MAX: usize = 64;
+/// Bytes of the secret that a store is first given.
+pub const SEED_SECRET_BYTES: usize = 32;
+/// Bytes of a secret that a store is given later.
+pub const SECRET_BYTES_MAX: usize = 1_024;
+/// How long a replaced key may still verify: the largest whole number that JSON carries safely.
+pub const GRACE_MS_MAX: u64 = (1 << 53) - 1;
+/// Characters of a signed link.
+pub const LINK_BYTES_MAX: usize = 2_048;
+
 /// What a deployment may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

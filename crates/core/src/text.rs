@@ -69,8 +69,21 @@ pub fn prose(field: &'static str, value: &str, max: usize) -> Result<(), Rejecti
     check(field, value, max, Alphabet::Prose)
 }
 
+/// Refuses a text for more than its length and alphabet; the answer continues "field value …".
+type Rule = fn(&str) -> Option<&'static str>;
+
+/// Names with two underscores in front are the engine's own.
+const NOT_RESERVED: Rule =
+    |name| name.starts_with("__").then_some("must not begin with two underscores");
+
+/// A colon ends the name of a key in a token.
+const NO_COLON: Rule = |kid| kid.contains(':').then_some("must not hold a colon");
+
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $field:literal, $max:expr, $alphabet:ident) => {
+        text!($(#[$doc])* $name, $field, $max, $alphabet, |_| None);
+    };
+    ($(#[$doc:meta])* $name:ident, $field:literal, $max:expr, $alphabet:ident, $rule:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -81,7 +94,11 @@ macro_rules! text {
             pub fn new(value: impl Into<Arc<str>>) -> Result<Self, Rejection> {
                 let value = value.into();
                 check($field, &value, $max, Alphabet::$alphabet)?;
-                Ok(Self(value))
+                let rule: Rule = $rule;
+                match rule(&value) {
+                    None => Ok(Self(value)),
+                    Some(why) => Err(Rejection::invalid(Code::InvalidInput, $field, value, why)),
+                }
             }
 
             /// The text itself.
@@ -177,6 +194,22 @@ text!(
     /// What sort of failure it was, in the worker's own vocabulary.
     Category, "failure_category", limits::CATEGORY_BYTES_MAX, Word
 );
+text!(
+    /// A mailbox of an execution, as its author names it.
+    WaitpointKey, "waitpoint_key", limits::SIGNAL_TEXT_BYTES_MAX, Printable
+);
+text!(
+    /// What a signal says.
+    SignalName, "signal_name", limits::SIGNAL_TEXT_BYTES_MAX, Word, NOT_RESERVED
+);
+text!(
+    /// Who sends a signal.
+    SourceIdentity, "source_identity", limits::SIGNAL_TEXT_BYTES_MAX, Printable
+);
+text!(
+    /// The name of a signing key; every token says which key signed it.
+    Kid, "kid", limits::KID_BYTES_MAX, Word, NO_COLON
+);
 
 /// Refuses a tag key that is not `<owner>.<name>`.
 ///
@@ -236,4 +269,29 @@ pub fn check_capabilities<'a>(
         return refuse("", why);
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_signals_and_keys_are_told_from_others() {
+        assert!(SignalName::new("approved").is_ok() && SignalName::new("_x").is_ok());
+        assert!(Kid::new("2026-11").is_ok());
+        for (refused, field, why) in [
+            (SignalName::new("__timeout__").unwrap_err(), "signal_name", "two underscores"),
+            (SignalName::new("two words").unwrap_err(), "signal_name", "whitespace"),
+            (SignalName::new("x".repeat(257)).unwrap_err(), "signal_name", "257 bytes"),
+            (WaitpointKey::new("").unwrap_err(), "waitpoint_key", "empty"),
+            (WaitpointKey::new("é").unwrap_err(), "waitpoint_key", "ASCII"),
+            (SourceIdentity::new("").unwrap_err(), "source_identity", "empty"),
+            (Kid::new("a:b").unwrap_err(), "kid", "colon"),
+            (Kid::new("x".repeat(65)).unwrap_err(), "kid", "65 bytes"),
+        ] {
+            assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some(field)));
+            assert!(refused.message.contains(why), "{refused}");
+        }
+    }
 }

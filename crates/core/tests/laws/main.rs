@@ -11,6 +11,7 @@ mod commands;
 #[path = "../support/world.rs"]
 mod world;
 
+mod conditions;
 mod flows;
 mod graph;
 mod history;
