@@ -171,6 +171,13 @@ mod tests {
             2 invalid_capabilities
             2 invalid_tag_key
             2 payload_too_large
+            2 missing_token
+            2 invalid_token
+            2 token_expired
+            2 invalid_kid
+            2 invalid_secret_hex
+            2 invalid_grace_ms
+            4 rotation_conflict
             4 execution_id_conflict
             4 idempotency_key_conflict
             4 flow_id_conflict
@@ -210,6 +217,7 @@ mod tests {
             1 corruption
             1 schema_too_new
             5 transport
+            5 hmac_secret_not_initialized
             1 closed
             1 unauthorized
             1 origin_not_allowed

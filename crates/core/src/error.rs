@@ -99,6 +99,27 @@ codes! {
     PayloadTooLarge "payload_too_large" Validation false
         "A payload or result is larger than the deployment allows."
         "Store large data elsewhere and pass a reference, or raise payload_bytes_max."
+    MissingToken "missing_token" Validation false
+        "The signal carries no token."
+        "Send the token or the link that was handed out with the waitpoint."
+    InvalidToken "invalid_token" Validation false
+        "The token is not one for this waitpoint, or there is no such waitpoint."
+        "Send the token that was handed out with the waitpoint, unchanged."
+    TokenExpired "token_expired" Validation false
+        "The token is genuine, but the key that signed it is no longer accepted."
+        "Ask for a new token; an operator can read it."
+    InvalidKid "invalid_kid" Validation false
+        "The name of a signing key is empty, too long, or holds a colon or whitespace."
+        "Use a short name, such as the date."
+    InvalidSecretHex "invalid_secret_hex" Validation false
+        "The secret of a signing key is not a whole number of bytes in hexadecimal."
+        "Send 64 random hexadecimal digits."
+    InvalidGraceMs "invalid_grace_ms" Validation false
+        "The time for which a replaced key is still accepted is out of range."
+        "Send milliseconds from 0 to 2^53-1."
+    RotationConflict "rotation_conflict" Conflict false
+        "A signing key with this name is stored with another secret, or was replaced already."
+        "Use a new name for the new key."
     ExecutionIdConflict "execution_id_conflict" Conflict false
         "An execution with this id exists and was created with other content."
         "Use a new id, or send the original content."
@@ -216,6 +237,9 @@ codes! {
     Transport "transport" Fault true
         "The store could not be reached or failed; whether the call took effect is unknown."
         "Send the same call again: every call may be repeated."
+    HmacSecretNotInitialized "hmac_secret_not_initialized" Fault true
+        "The store holds no signing key: no token can be made or checked."
+        "Give the store its first key, then send the same call again."
     Closed "closed" Fault false
         "The engine in this process is shut down."
         "Open it again."

@@ -21,6 +21,7 @@ pub mod flow;
 pub mod fold;
 pub mod ids;
 pub mod index;
+pub mod keyring;
 pub mod limits;
 pub mod policy;
 pub mod query;
@@ -29,6 +30,7 @@ pub mod state;
 pub mod step;
 pub mod text;
 pub mod time;
+pub mod token;
 pub mod view;
 
 pub use backend::{

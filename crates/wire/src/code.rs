@@ -94,7 +94,8 @@ pub fn status_of(code: Code) -> u16 {
         (Class::Conflict | Class::State, _)
         | (Class::Contention, Code::ExecutionNotLeaseable | Code::StaleGraphRevision) => 409,
         (Class::Timeout, _) => 504,
-        (Class::Contention, _) | (Class::Fault, Code::Transport) => 503,
+        (Class::Contention, _)
+        | (Class::Fault, Code::Transport | Code::HmacSecretNotInitialized) => 503,
         (Class::Fault, _) => 500,
     }
 }
@@ -125,6 +126,13 @@ mod tests {
             400 invalid_capabilities
             400 invalid_tag_key
             413 payload_too_large
+            400 missing_token
+            400 invalid_token
+            400 token_expired
+            400 invalid_kid
+            400 invalid_secret_hex
+            400 invalid_grace_ms
+            409 rotation_conflict
             409 execution_id_conflict
             409 idempotency_key_conflict
             409 flow_id_conflict
@@ -164,6 +172,7 @@ mod tests {
             500 corruption
             500 schema_too_new
             503 transport
+            503 hmac_secret_not_initialized
             500 closed
             401 unauthorized
             403 origin_not_allowed
