@@ -199,10 +199,13 @@ fn holder(x: &Execution, fence: Fence, at: Millis) -> Result<&Active, Rejection>
                 | LeaseEnd::Cancelled
                 | LeaseEnd::Delayed
                 | LeaseEnd::Waiting
+                | LeaseEnd::Suspended
                 | LeaseEnd::Released,
             ) => not_active(x),
             None => stale(x, fence),
         }),
+        State::Suspended(_) if was_last => Err(not_active(x)),
+        State::Suspended(_) => Err(stale(x, fence)),
         State::Terminal(_) => Err(not_active(x)),
     }
 }
@@ -235,7 +238,9 @@ impl Execution {
     pub fn fence(&self) -> Fence {
         let attempt_index = match &self.state {
             State::Active(active) => active.attempt.index,
-            State::Runnable(_) | State::Terminal(_) => self.counts.attempts.saturating_sub(1),
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => {
+                self.counts.attempts.saturating_sub(1)
+            }
         };
         Fence { attempt_index, lease_epoch: self.epoch }
     }
@@ -244,7 +249,7 @@ impl Execution {
     pub fn standing(&self) -> Standing {
         let outcome = match &self.state {
             State::Terminal(terminal) => Some(terminal.ending.outcome()),
-            State::Runnable(_) | State::Active(_) => None,
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
         };
         Standing {
             phase: self.state.phase(),
@@ -266,6 +271,7 @@ impl Execution {
                 (r.last_lease, Some(self.counts.attempts))
             }
             State::Runnable(r) => (r.last_lease, last),
+            State::Suspended(s) => (s.last_lease, Some(s.attempt.index)),
             State::Terminal(t) => (t.last_lease, t.attempt.as_ref().map(|attempt| attempt.index)),
             State::Active(_) => return false,
         };
@@ -310,6 +316,7 @@ impl Parting<'_> {
             | LeaseEnd::Cancelled
             | LeaseEnd::Delayed
             | LeaseEnd::Waiting
+            | LeaseEnd::Suspended
             | LeaseEnd::Released => return None,
         };
         Some(Event::new(x, at, kind))
@@ -335,6 +342,7 @@ fn end(x: &Execution, ending: Ending, parting: Parting<'_>, cx: &Cx<'_>) -> Effe
             (Some(attempt.clone()), *last_lease)
         }
         State::Runnable(Runnable { last_lease, .. }) => (None, *last_lease),
+        State::Suspended(s) => (Some(s.attempt.clone()), s.last_lease),
         State::Terminal(_) => unreachable!("every decision refuses to end what has ended"),
     };
     // What an earlier attempt failed with is history once the execution ended.

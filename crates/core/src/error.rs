@@ -84,6 +84,9 @@ codes! {
     EdgeNotFound "edge_not_found" NotFound false
         "The flow has no edge with this id."
         "List the edges of the flow, or stage the edge first."
+    WaitpointNotFound "waitpoint_not_found" NotFound false
+        "The execution has no waitpoint with this id."
+        "List the waitpoints of the execution."
     InvalidInput "invalid_input" Validation false
         "A field is malformed or outside its range."
         "Correct the field that the answer names."
@@ -186,6 +189,33 @@ codes! {
     JournalFull "journal_full" State false
         "The execution has recorded as many steps, or as many bytes of results, as it may."
         "Split the work over several executions, or keep large results elsewhere."
+    AlreadySuspended "already_suspended" State false
+        "The execution is suspended already."
+        "Read its suspension; resume it, or send it the signal it waits for."
+    ExecutionNotSuspended "execution_not_suspended" State false
+        "The execution is not suspended."
+        "Describe the execution to see where it stands."
+    TargetNotSignalable "target_not_signalable" State false
+        "The execution has ended, or does not listen at this waitpoint."
+        "Describe the execution; send the signal to one that waits."
+    WaitpointClosed "waitpoint_closed" State false
+        "Nothing more arrives at this waitpoint: its suspension is over, or it was closed."
+        "List the waitpoints of the execution to see what it waits for now."
+    WaitpointNotPending "waitpoint_not_pending" State false
+        "The waitpoint is in use, or closed."
+        "Suspend on a fresh waitpoint, or on one that is pending."
+    PendingWaitpointExpired "pending_waitpoint_expired" State false
+        "The waitpoint was made too long ago, and nobody suspended on it."
+        "Make another one, and hand its token out."
+    WaitpointAlreadyExists "waitpoint_already_exists" Conflict false
+        "Another waitpoint of this execution has this id."
+        "Use a new id."
+    SignalLimitExceeded "signal_limit_exceeded" State false
+        "The execution has received as many signals as it may."
+        "Let it finish; start another execution for what is still to come."
+    TooManyWaitpoints "too_many_waitpoints" State false
+        "The execution has as many waitpoints as it may."
+        "Send several signals to one waitpoint, or split the work."
     ExecutionNotLeaseable "execution_not_leaseable" Contention true
         "The execution cannot be claimed now: it is delayed, held, running or finished."
         "Claim other work; this one becomes claimable by itself, if ever."

@@ -6,12 +6,14 @@
 mod cursor;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::execution::{Execution, Failure, Tags, Worker};
 use crate::flow::{CancellationPolicy, Flow, FlowWord};
 use crate::ids::{ExecutionId, FlowId};
 use crate::state::{TerminalOutcome, words};
-use crate::text::{Kind, LaneId, Namespace};
+use crate::suspension::{Effect, SuspensionReason};
+use crate::text::{Kind, LaneId, Namespace, SignalName};
 use crate::time::Millis;
 
 pub use cursor::{Cursor, CursorKind, Horizon, Window};
@@ -122,6 +124,33 @@ pub enum EventKind {
         /// Why.
         reason: String,
     },
+    /// Its worker gave it back until something happens.
+    Suspended {
+        /// The attempt that is paused.
+        attempt_index: u32,
+        /// Why.
+        reason: SuspensionReason,
+    },
+    /// A signal was accepted.
+    Signal {
+        /// Which.
+        signal_id: Uuid,
+        /// Where it arrived.
+        waitpoint_id: Uuid,
+        /// What it says.
+        name: SignalName,
+        /// Who sent it.
+        source_identity: String,
+        /// What it led to.
+        effect: Effect,
+    },
+    /// It goes on without a signal that it waited for.
+    Resumed {
+        /// Why.
+        reason: String,
+    },
+    /// Nobody came in time: it waits for an operator now.
+    Escalated,
     /// An operator keeps it from being claimed.
     Held {
         /// Why.
@@ -157,6 +186,10 @@ words! {
         LeaseReclaimed = "lease_reclaimed",
         PriorityChanged = "priority_changed",
         Replayed = "replayed",
+        Suspended = "suspended",
+        Signal = "signal",
+        Resumed = "resumed",
+        Escalated = "escalated",
         Held = "held",
         Unheld = "unheld",
         FlowCancelRequested = "flow_cancel_requested",
@@ -185,6 +218,10 @@ impl EventKind {
             | Self::LeaseReclaimed { .. }
             | Self::PriorityChanged { .. }
             | Self::Replayed { .. }
+            | Self::Suspended { .. }
+            | Self::Signal { .. }
+            | Self::Resumed { .. }
+            | Self::Escalated
             | Self::Held { .. }
             | Self::Unheld => false,
         }
@@ -200,6 +237,10 @@ impl EventKind {
             Self::LeaseReclaimed { .. } => EventName::LeaseReclaimed,
             Self::PriorityChanged { .. } => EventName::PriorityChanged,
             Self::Replayed { .. } => EventName::Replayed,
+            Self::Suspended { .. } => EventName::Suspended,
+            Self::Signal { .. } => EventName::Signal,
+            Self::Resumed { .. } => EventName::Resumed,
+            Self::Escalated => EventName::Escalated,
             Self::Held { .. } => EventName::Held,
             Self::Unheld => EventName::Unheld,
             Self::FlowCancelRequested { .. } => EventName::FlowCancelRequested,

@@ -21,6 +21,7 @@ use crate::ids::{ExecutionId, FlowId};
 use crate::limits::PRIORITY_MAX;
 use crate::policy::Policy;
 use crate::state::{Phase, TerminalOutcome, words};
+use crate::suspension::SuspensionReason;
 use crate::text::{Category, Creator, IdempotencyKey, Kind, LaneId, Namespace};
 use crate::text::{WorkerId, WorkerInstanceId};
 use crate::time::Millis;
@@ -154,6 +155,8 @@ pub enum State {
     Runnable(Runnable),
     /// A worker holds it.
     Active(Active),
+    /// It waits for a signal, an operator or a time.
+    Suspended(Suspended),
     /// It ended.
     Terminal(Terminal),
 }
@@ -164,6 +167,7 @@ impl State {
         match self {
             Self::Runnable(_) => Phase::Runnable,
             Self::Active(_) => Phase::Active,
+            Self::Suspended(_) => Phase::Suspended,
             Self::Terminal(_) => Phase::Terminal,
         }
     }
@@ -201,7 +205,7 @@ pub enum Next {
 
 words! {
     /// Why a runnable execution waits for a time.
-    WaitReason { Delay = "delay", RetryBackoff = "retry_backoff" }
+    WaitReason { Delay = "delay", RetryBackoff = "retry_backoff", ResumeDelay = "resume_delay" }
 }
 
 /// Not before some time.
@@ -227,7 +231,7 @@ words! {
     LeaseEnd {
         Completed = "completed", Failed = "failed", Cancelled = "cancelled",
         Delayed = "delayed", Released = "released", Waiting = "waiting",
-        Expired = "expired", Revoked = "revoked",
+        Suspended = "suspended", Expired = "expired", Revoked = "revoked",
     }
 }
 
@@ -242,6 +246,19 @@ pub struct Active {
     pub resumed: bool,
     /// When the attempt has used up its time.
     pub timeout_at: Option<Millis>,
+}
+
+/// It waits for a signal, an operator or a time. What exactly, its suspension tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspended {
+    /// The attempt that is paused.
+    pub attempt: Attempt,
+    /// Why.
+    pub reason: SuspensionReason,
+    /// When nobody came in time.
+    pub deadline: Option<Millis>,
+    /// How the last lease ended, for the worker that held it.
+    pub last_lease: Option<LeaseEnd>,
 }
 
 /// The right to act on an execution, until some time.
@@ -363,6 +380,7 @@ words! {
     /// Who cancelled an execution.
     CancelledBy {
         Worker = "worker", Operator = "operator", CancelFlow = "cancel_flow", Engine = "engine",
+        SystemTimeout = "system_timeout",
     }
 }
 

@@ -5,6 +5,7 @@
 //! difference between the first and the last version of their execution.
 
 mod graph;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +22,10 @@ use crate::limits::Config;
 use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
+use uuid::Uuid;
 
 pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
+pub use waits::{SignalKey, WaitEffects, WaitSet, WaitWrites, WithinKey};
 
 /// Names a row that decisions read. The order of keys is the order of locks: flows, groups and
 /// executions are locked, the rest is read while they are.
@@ -74,6 +77,20 @@ pub enum Key {
     Owed(FlowId),
     /// The first [`TRIM_CHUNK_MAX`](crate::limits::TRIM_CHUNK_MAX) members of a flow.
     First(FlowId),
+    /// The last suspension of an execution.
+    Suspension(ExecutionId),
+    /// All waitpoints of an execution.
+    Waitpoints(ExecutionId),
+    /// The signals that arrived at waitpoints of an execution which are not closed.
+    Arrived(ExecutionId),
+    /// A signal.
+    Signal(ExecutionId, Uuid),
+    /// The last signal to a waitpoint under a key.
+    SignalKey(ExecutionId, Uuid, IdempotencyKey),
+    /// A suspension under a key.
+    SuspendKey(ExecutionId, IdempotencyKey),
+    /// The keys that sign tokens.
+    Keyring,
 }
 
 /// What an idempotency key stands for.
@@ -113,6 +130,8 @@ pub struct WorkingSet {
     pub inputs: BTreeMap<ExecutionId, Option<Blob>>,
     /// Flows and what belongs to them.
     pub graph: GraphSet,
+    /// Suspensions and what belongs to them.
+    pub waits: WaitSet,
 }
 
 impl WorkingSet {
@@ -143,6 +162,13 @@ impl WorkingSet {
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => self.graph.has(key),
+            Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => self.waits.has(key),
         }
     }
 
@@ -203,7 +229,7 @@ impl BlobRef {
                 attempt: Some(attempt),
                 ..
             }) => Some(Self::Result(x.id, attempt.index)),
-            State::Terminal(_) | State::Runnable(_) | State::Active(_) => None,
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
         }
     }
 
@@ -233,7 +259,7 @@ impl LeaseRow {
             State::Active(active) => {
                 Some(Self { execution: x.id, epoch: x.epoch, lease: active.lease.clone() })
             }
-            State::Runnable(_) | State::Terminal(_) => None,
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => None,
         }
     }
 }
@@ -298,6 +324,8 @@ pub struct WriteSet {
     pub events: Vec<Event>,
     /// Flows and what belongs to them.
     pub graph: GraphWrites,
+    /// Suspensions and what belongs to them.
+    pub waits: WaitWrites,
 }
 
 impl WriteSet {
@@ -325,7 +353,7 @@ impl Cx<'_> {
     pub fn at(&self, x: &Execution) -> Millis {
         let seen = match &x.state {
             State::Active(active) => active.lease.renewed_at,
-            State::Runnable(_) | State::Terminal(_) => Millis::ZERO,
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => Millis::ZERO,
         };
         self.now.max(x.updated_at).max(seen)
     }
@@ -379,6 +407,8 @@ pub struct Effects {
     pub events: Vec<Event>,
     /// What changes in a flow. Its executions are changed after the one above.
     pub graph: Option<Box<GraphEffects>>,
+    /// What changes in suspensions.
+    pub waits: Option<Box<WaitEffects>>,
 }
 
 /// Applies `commands` in order. `have` holds every row they need and is brought up to date.
@@ -398,6 +428,7 @@ pub fn fold(
         })
         .collect();
     have.graph.writes(first.graph, &mut set.graph);
+    have.waits.writes(first.waits, &mut set.waits);
     for (id, before) in first.executions {
         let after = have.executions.get(&id).cloned().flatten();
         derive(before.as_ref(), after.as_ref(), cx.now, &mut set);
@@ -422,6 +453,7 @@ pub fn fold(
 struct First {
     executions: BTreeMap<ExecutionId, Option<Execution>>,
     graph: graph::Before,
+    waits: waits::Before,
 }
 
 /// What is written is checked by being written: only leases that are not need to be held, each
@@ -492,6 +524,9 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
         }
         have.graph.absorb(graph, &mut set.graph, &mut first.graph);
     }
+    if let Some(waits) = effects.waits {
+        have.waits.absorb(*waits, &mut set.waits, &mut first.waits);
+    }
 }
 
 fn put_execution(x: Execution, have: &mut WorkingSet, first: &mut First) {
@@ -509,6 +544,7 @@ fn remove(id: ExecutionId, have: &mut WorkingSet, set: &mut WriteSet, first: &mu
     set.steps.retain(|record| record.execution != id);
     set.held.retain(|row| row.execution != id);
     set.events.retain(|event| event.subject() != id);
+    have.waits.forget(id, &mut set.waits, &mut first.waits);
 }
 
 /// Adds the difference between the derived rows of `before` and `after`.
@@ -550,4 +586,26 @@ fn derive(before: Option<&Execution>, after: Option<&Execution>, now: Millis, se
 fn difference<T: Ord + Clone>(was: &BTreeSet<T>, is: &BTreeSet<T>, delta: &mut Delta<T>) {
     delta.remove.extend(was.difference(is).cloned());
     delta.insert.extend(is.difference(was).cloned());
+}
+
+/// Keeps a row, and how it was before the batch.
+fn put<K: Ord + Clone, T: Clone>(
+    rows: &mut BTreeMap<K, Option<T>>,
+    before: &mut BTreeMap<K, Option<T>>,
+    key: K,
+    row: Option<T>,
+) {
+    let was = rows.insert(key.clone(), row).flatten();
+    before.entry(key).or_insert(was);
+}
+
+fn changes<K: Ord, T: Clone + PartialEq>(
+    was: BTreeMap<K, Option<T>>,
+    is: &BTreeMap<K, Option<T>>,
+) -> Vec<Write<T>> {
+    let writes = was.into_iter().map(|(key, before)| {
+        let after = is.get(&key).cloned().flatten();
+        Write { before, after }
+    });
+    writes.filter(|write| write.before != write.after).collect()
 }

@@ -69,6 +69,7 @@ words! {
         Delay = "delay",
         AttemptTimeout = "attempt_timeout",
         Deadline = "deadline",
+        Suspension = "suspension",
         Retention = "retention",
     }
 }
@@ -130,7 +131,8 @@ pub fn timers(x: &Execution) -> Vec<Timer> {
     let timer = |kind, due| Timer { kind, due, execution: x.id, ready: None };
     let timeout = match &x.state {
         State::Runnable(_) => None,
-        State::Active(active) => active.timeout_at,
+        State::Active(active) => active.timeout_at.map(|at| (TimerKind::AttemptTimeout, at)),
+        State::Suspended(suspended) => suspended.deadline.map(|at| (TimerKind::Suspension, at)),
         // A member is kept as long as its flow, which has a time of its own.
         State::Terminal(_) if x.member.is_some() => return Vec::new(),
         State::Terminal(terminal) => {
@@ -138,7 +140,7 @@ pub fn timers(x: &Execution) -> Vec<Timer> {
         }
     };
     let deadline = x.deadline_at.map(|at| timer(TimerKind::Deadline, at));
-    let timeout = timeout.map(|at| timer(TimerKind::AttemptTimeout, at));
+    let timeout = timeout.map(|(kind, at)| timer(kind, at));
     deadline.into_iter().chain(timeout).collect()
 }
 

@@ -28,6 +28,7 @@ pub mod query;
 pub mod row;
 pub mod state;
 pub mod step;
+pub mod suspension;
 pub mod text;
 pub mod time;
 pub mod token;

@@ -107,6 +107,23 @@ pub const GRACE_MS_MAX: u64 = (1 << 53) - 1;
 /// Characters of a signed link.
 pub const LINK_BYTES_MAX: usize = 2_048;
 
+/// Waitpoints that one execution may make.
+pub const WAITPOINTS_MAX: usize = 1_000;
+/// Waitpoints that one suspension may use.
+pub const BINDINGS_MAX: usize = 256;
+/// Signals that one execution may receive.
+pub const SIGNALS_MAX: u32 = 10_000;
+/// Bytes in the payload of a signal.
+pub const SIGNAL_PAYLOAD_BYTES_MAX: usize = 65_536;
+/// Bytes in a continuation, which helps a worker to go on after a suspension.
+pub const CONTINUATION_BYTES_MAX: usize = 4_096;
+/// How long a suspension is remembered under its key after it is due.
+pub const SUSPEND_KEY_GRACE_MS: u64 = 60_000;
+/// How long it is remembered at most.
+pub const SUSPEND_KEY_MS_MAX: u64 = 7 * 86_400_000;
+/// How far in the past the deadline of a suspension may lie: clocks differ.
+pub const DEADLINE_SKEW_MS_MAX: u64 = 600_000;
+
 /// What a deployment may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use crate::execution::{Execution, Next, State, WaitReason};
+use crate::suspension::SuspensionReason;
 use crate::time::Millis;
 
 /// A stored or shown word that is none of ours.
@@ -54,7 +55,9 @@ pub(crate) use words;
 
 words! {
     /// Where in its life an execution is.
-    Phase { Runnable = "runnable", Active = "active", Terminal = "terminal" }
+    Phase {
+        Runnable = "runnable", Active = "active", Suspended = "suspended", Terminal = "terminal",
+    }
 }
 words! {
     /// How an execution ended.
@@ -84,8 +87,15 @@ words! {
         WaitingForWorker = "waiting_for_worker",
         WaitingForDelay = "waiting_for_delay",
         WaitingForRetryBackoff = "waiting_for_retry_backoff",
+        WaitingForResumeDelay = "waiting_for_resume_delay",
         WaitingForChildren = "waiting_for_children",
         PausedByOperator = "paused_by_operator",
+        WaitingForSignal = "waiting_for_signal",
+        WaitingForApproval = "waiting_for_approval",
+        WaitingForCallback = "waiting_for_callback",
+        WaitingForToolResult = "waiting_for_tool_result",
+        PausedByPolicy = "paused_by_policy",
+        WaitingForBudget = "waiting_for_budget",
     }
 }
 words! {
@@ -105,7 +115,7 @@ words! {
     /// The one word a user looks at.
     PublicState {
         Waiting = "waiting", Delayed = "delayed", WaitingChildren = "waiting_children",
-        Active = "active", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+        Active = "active", Suspended = "suspended", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
         Expired = "expired", Skipped = "skipped",
     }
 }
@@ -114,7 +124,11 @@ impl PublicState {
     /// Whether nothing will happen any more unless someone replays it.
     pub fn is_terminal(self) -> bool {
         match self {
-            Self::Waiting | Self::Delayed | Self::WaitingChildren | Self::Active => false,
+            Self::Waiting
+            | Self::Delayed
+            | Self::WaitingChildren
+            | Self::Active
+            | Self::Suspended => false,
             Self::Completed | Self::Failed | Self::Cancelled | Self::Expired | Self::Skipped => {
                 true
             }
@@ -178,6 +192,9 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
                 (None, Some(WaitReason::RetryBackoff)) => {
                     (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForRetryBackoff)
                 }
+                (None, Some(WaitReason::ResumeDelay)) => {
+                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForResumeDelay)
+                }
                 (None, None) => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
             };
             v.blocking_detail = match (&r.hold, waiting) {
@@ -191,6 +208,14 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
             v.ownership_state = OwnershipState::Leased;
             v.attempt_state = AttemptState::RunningAttempt;
         }
+        State::Suspended(s) => {
+            v.attempt_state = AttemptState::AttemptInterrupted;
+            v.blocking_reason = blocking(s.reason);
+            v.blocking_detail = Some(match s.deadline {
+                Some(at) => format!("{}, until {at}", s.reason),
+                None => s.reason.to_string(),
+            });
+        }
         State::Terminal(t) => {
             v.terminal_outcome = Some(t.ending.outcome());
             if x.counts.attempts > 0 {
@@ -199,6 +224,23 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
         }
     }
     v
+}
+
+/// What a suspended execution waits for.
+fn blocking(reason: SuspensionReason) -> BlockingReason {
+    match reason {
+        SuspensionReason::WaitingForSignal | SuspensionReason::StepBoundary => {
+            BlockingReason::WaitingForSignal
+        }
+        SuspensionReason::WaitingForApproval => BlockingReason::WaitingForApproval,
+        SuspensionReason::WaitingForCallback => BlockingReason::WaitingForCallback,
+        SuspensionReason::WaitingForToolResult => BlockingReason::WaitingForToolResult,
+        SuspensionReason::WaitingForOperatorReview | SuspensionReason::ManualPause => {
+            BlockingReason::PausedByOperator
+        }
+        SuspensionReason::PausedByPolicy => BlockingReason::PausedByPolicy,
+        SuspensionReason::PausedByBudget => BlockingReason::WaitingForBudget,
+    }
 }
 
 /// Derives the one word a user looks at.
@@ -211,6 +253,7 @@ pub fn public_state(x: &Execution, now: Millis) -> PublicState {
             Some(_) | None => PublicState::Waiting,
         },
         State::Active(_) => PublicState::Active,
+        State::Suspended(_) => PublicState::Suspended,
         State::Terminal(t) => match t.ending.outcome() {
             TerminalOutcome::Success => PublicState::Completed,
             TerminalOutcome::Failed => PublicState::Failed,
@@ -243,6 +286,7 @@ impl PublicState {
             Self::Delayed => (Phase::Runnable, None, Some(true)),
             Self::WaitingChildren => (Phase::Runnable, None, None),
             Self::Active => (Phase::Active, None, None),
+            Self::Suspended => (Phase::Suspended, None, None),
             Self::Completed => (Phase::Terminal, Some(TerminalOutcome::Success), None),
             Self::Failed => (Phase::Terminal, Some(TerminalOutcome::Failed), None),
             Self::Cancelled => (Phase::Terminal, Some(TerminalOutcome::Cancelled), None),

@@ -217,7 +217,7 @@ impl AttemptLine {
     pub fn current(x: &Execution) -> Option<Self> {
         match &x.state {
             State::Terminal(terminal) => terminal.last_attempt(x.id).map(Self::from),
-            State::Runnable(_) | State::Active(_) => current_attempt(x).map(|attempt| Self {
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => current_attempt(x).map(|attempt| Self {
                 attempt,
                 ended_at: None,
                 outcome: None,
@@ -245,6 +245,7 @@ pub struct History {
 fn current_attempt(x: &Execution) -> Option<AttemptView> {
     let attempt = match &x.state {
         State::Active(active) => Some(&active.attempt),
+        State::Suspended(suspended) => Some(&suspended.attempt),
         State::Terminal(terminal) => terminal.attempt.as_ref(),
         State::Runnable(runnable) => match &runnable.next {
             Next::Resume(attempt) => Some(attempt),
@@ -267,14 +268,14 @@ fn current_lease(x: &Execution) -> Option<LeaseView> {
             expires_at: active.lease.until,
             last_heartbeat_at: active.lease.renewed_at,
         }),
-        State::Runnable(_) | State::Terminal(_) => None,
+        State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => None,
     }
 }
 
 fn completed_at(x: &Execution) -> Option<Millis> {
     match &x.state {
         State::Terminal(terminal) => Some(terminal.at),
-        State::Runnable(_) | State::Active(_) => None,
+        State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
     }
 }
 
@@ -287,6 +288,7 @@ fn troubles(x: &Execution) -> (Option<Failure>, Option<CancelledBy>, Option<Stri
             Next::First | Next::Reclaim | Next::Replay => (None, None, None),
         },
         State::Active(active) => (active.attempt.after.clone(), None, None),
+        State::Suspended(suspended) => (suspended.attempt.after.clone(), None, None),
         State::Terminal(terminal) => match &terminal.ending {
             Ending::Success { .. } => (None, None, None),
             Ending::Failed(failure) => (Some(failure.clone()), None, Some(failure.reason.clone())),

@@ -42,7 +42,7 @@ impl OnExecution for TimeOutAttempt {
                 active
             }
             // Not due, or its worker had fallen silent before, which is what counts.
-            State::Active(_) | State::Runnable(_) | State::Terminal(_) => {
+            State::Active(_) | State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => {
                 return Ok(Change::none(None));
             }
         };

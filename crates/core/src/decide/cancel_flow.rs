@@ -57,7 +57,7 @@ impl CancelFlow {
         members.extend(known.map(|x| (x.id, x.state.phase())));
         let meant = members.into_iter().filter(|(_, phase)| match (self.policy, phase) {
             (CancellationPolicy::FlowOnly, _) | (_, Phase::Terminal) => false,
-            (CancellationPolicy::All, Phase::Runnable | Phase::Active) => true,
+            (CancellationPolicy::All, Phase::Runnable | Phase::Active | Phase::Suspended) => true,
             (CancellationPolicy::Pending, phase) => *phase == Phase::Runnable,
         });
         meant.map(|(id, _)| id).collect()

@@ -97,6 +97,9 @@ impl OnExecution for Claim {
                 }
                 return Err(not_leaseable(x, "is held by a worker"));
             }
+            State::Suspended(suspended) => {
+                return Err(not_leaseable(x, &format!("is suspended: {}", suspended.reason)));
+            }
             State::Terminal(t) => {
                 return Err(not_leaseable(x, &format!("has ended: {}", t.ending.outcome())));
             }

@@ -34,14 +34,16 @@ impl OnExecution for ExpireExecution {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {
         let due = x.deadline_at.is_some_and(|deadline| deadline <= cx.at(x));
         match &x.state {
-            State::Runnable(_) | State::Active(_) if due => {
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) if due => {
                 let reason = "execution_deadline";
                 let ending = Ending::Expired { reason: reason.to_owned() };
                 let parting = Parting { how: LeaseEnd::Revoked, reason };
                 Ok(Change { reply: true, effects: end(x, ending, parting, cx) })
             }
             // Not due (a replay moved the deadline), or it ended in time.
-            State::Runnable(_) | State::Active(_) | State::Terminal(_) => Ok(Change::none(false)),
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) | State::Terminal(_) => {
+                Ok(Change::none(false))
+            }
         }
     }
 

@@ -59,7 +59,7 @@ impl End {
                 outcome: Some(ending.outcome()),
                 result: matches!(ending, Ending::Success { result: true }),
             }),
-            State::Runnable(_) | State::Active(_) => None,
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
         }
     }
 }
@@ -273,14 +273,20 @@ impl<'a> Draft<'a> {
             verdict == Verdict::Satisfied || group.policy.on_impossible() == OnImpossible::Run;
         match (verdict, &x.state) {
             (_, State::Runnable(_)) if goes_on => self.gate(&x, false),
-            // It runs, and will learn how its group fired when it asks.
-            (_, State::Active(_)) if goes_on => {}
-            (Verdict::Impossible, State::Runnable(_) | State::Active(_)) => {
+            // It runs, or waits for something else, and will learn how its group fired when it asks.
+            (_, State::Active(_) | State::Suspended(_)) if goes_on => {}
+            (
+                Verdict::Impossible,
+                State::Runnable(_) | State::Active(_) | State::Suspended(_),
+            ) => {
                 let reason = DEPENDENCY_IMPOSSIBLE.to_owned();
                 self.end(&x, Ending::Skipped { reason }, DEPENDENCY_IMPOSSIBLE, cx, true);
             }
             // It runs, or it ended meanwhile: nothing holds it back.
-            (Verdict::Satisfied, State::Runnable(_) | State::Active(_) | State::Terminal(_))
+            (
+                Verdict::Satisfied,
+                State::Runnable(_) | State::Active(_) | State::Suspended(_) | State::Terminal(_),
+            )
             | (Verdict::Impossible, State::Terminal(_))
             | (Verdict::Pending, _) => {}
         }
@@ -307,7 +313,10 @@ impl<'a> Draft<'a> {
         };
         match (&x.state, group.state) {
             (_, GroupState::Pending) => Ok(group.clone()),
-            (State::Active(_), GroupState::Satisfied { .. } | GroupState::Impossible { .. }) => {
+            (
+                State::Active(_) | State::Suspended(_),
+                GroupState::Satisfied { .. } | GroupState::Impossible { .. },
+            ) => {
                 let siblings = group.siblings.filter(|siblings| siblings.pending);
                 let fresh = Group::new(self.flow.id, x.id, EdgePolicy::default());
                 Ok(Group { round: group.round + 1, siblings, ..fresh })
@@ -389,7 +398,7 @@ pub(super) fn growing(flow: &Flow, inside: bool) -> Result<(), Rejection> {
 /// Refuses to let something finished wait, or to add it.
 pub(super) fn unfinished(x: &Execution) -> Result<(), Rejection> {
     match &x.state {
-        State::Runnable(_) | State::Active(_) => Ok(()),
+        State::Runnable(_) | State::Active(_) | State::Suspended(_) => Ok(()),
         State::Terminal(terminal) => {
             let said = format!("{} has ended: {}", x.id, terminal.ending.outcome());
             Err(Rejection::new(Code::ExecutionTerminal, said).standing(x.standing()))

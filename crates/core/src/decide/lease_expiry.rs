@@ -51,7 +51,7 @@ impl OnExecution for ExpireLease {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<LeaseChecked>, Rejection> {
         let active = match &x.state {
             State::Active(active) if x.epoch == self.lease_epoch => active,
-            State::Active(_) | State::Runnable(_) | State::Terminal(_) => {
+            State::Active(_) | State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => {
                 return Ok(Change::none(LeaseChecked::Gone));
             }
         };

@@ -57,7 +57,7 @@ impl Decide for Replay {
             State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
                 return Ok(Change::none(()));
             }
-            State::Runnable(_) | State::Active(_) => {
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
                 let said = format!("{} is {}, not terminal", x.id, x.state.phase());
                 let refused = Rejection::new(Code::ExecutionNotTerminal, said);
                 return Err(refused.standing(x.standing()));

@@ -53,7 +53,9 @@ impl Decide for Trim {
                 Ok(Change { reply: true, effects })
             }
             // Replayed since, or not due.
-            State::Terminal(_) | State::Runnable(_) | State::Active(_) => Ok(Change::none(false)),
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
+                Ok(Change::none(false))
+            }
         }
     }
 

@@ -69,13 +69,18 @@ impl OnExecution for Revoke {
                         | LeaseEnd::Cancelled
                         | LeaseEnd::Delayed
                         | LeaseEnd::Waiting
-                        | LeaseEnd::Released,
+                        | LeaseEnd::Released
+                        | LeaseEnd::Suspended,
                     )
                     | None => {
                         let said = format!("no worker holds {}", x.id);
                         Err(Rejection::new(Code::NoActiveLease, said).standing(x.standing()))
                     }
                 };
+            }
+            State::Suspended(_) => {
+                let said = format!("no worker holds {}", x.id);
+                return Err(Rejection::new(Code::NoActiveLease, said).standing(x.standing()));
             }
             State::Terminal(_) => return Err(not_active(x)),
         };

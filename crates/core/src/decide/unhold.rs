@@ -42,7 +42,7 @@ impl OnExecution for Unhold {
                 let effects = Effects { execution: Some(freed), events, ..Effects::default() };
                 Ok(Change { reply: (), effects })
             }
-            State::Active(_) | State::Terminal(_) => {
+            State::Active(_) | State::Suspended(_) | State::Terminal(_) => {
                 let said = format!("{} is {}, not waiting", x.id, x.state.phase());
                 Err(Rejection::new(Code::NotRunnable, said).standing(x.standing()))
             }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::error::{Code, Rejection};
 use crate::execution::Execution;
 use crate::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel, Reach};
-use crate::fold::{Blob, Delta, Key, Write};
+use crate::fold::{Blob, Delta, Key, Write, changes, put};
 use crate::ids::{EdgeId, ExecutionId, FlowId};
 use crate::limits::CYCLE_NODES_MAX;
 use crate::state::Phase;
@@ -82,7 +82,14 @@ impl GraphSet {
             | Key::Consumer(_)
             | Key::Step(..)
             | Key::Input(_)
-            | Key::Unseen(_) => false,
+            | Key::Unseen(_)
+            | Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => false,
         }
     }
 
@@ -246,16 +253,6 @@ impl Before {
 }
 
 /// Puts a row in place and remembers what stood there before the batch.
-fn put<K: Ord + Clone, T: Clone>(
-    rows: &mut BTreeMap<K, Option<T>>,
-    before: &mut BTreeMap<K, Option<T>>,
-    key: K,
-    row: Option<T>,
-) {
-    let was = rows.insert(key.clone(), row).flatten();
-    before.entry(key).or_insert(was);
-}
-
 impl GraphSet {
     /// Takes over what one command changes in a flow; executions and bytes are the caller's.
     pub(super) fn absorb(
@@ -356,15 +353,4 @@ impl GraphSet {
         set.owed.insert.sort_unstable();
         set.owed.remove.sort_unstable();
     }
-}
-
-fn changes<K: Ord, T: Clone + PartialEq>(
-    was: BTreeMap<K, Option<T>>,
-    is: &BTreeMap<K, Option<T>>,
-) -> Vec<Write<T>> {
-    let writes = was.into_iter().map(|(key, before)| {
-        let after = is.get(&key).cloned().flatten();
-        Write { before, after }
-    });
-    writes.filter(|write| write.before != write.after).collect()
 }

@@ -10,7 +10,7 @@ use super::{corrupt, execution_id, failure_of, number, parse, present, stored, w
 use crate::backend::StoreError;
 use crate::execution::{
     Active, Attempt, Counts, Ending, Execution, Facts, Failure, Fingerprint, Hold, Lease, Next,
-    Priority, Progress, Runnable, Spec, State, Tags, Terminal, Wait,
+    Priority, Progress, Runnable, Spec, State, Suspended, Tags, Terminal, Wait,
 };
 use crate::flow::Member;
 use crate::ids::{ExecutionId, FlowId};
@@ -137,6 +137,7 @@ impl<'a> From<&'a Execution> for ExecutionRow<'a> {
         match &x.state {
             State::Runnable(runnable) => row.runnable(runnable),
             State::Active(active) => row.active(active),
+            State::Suspended(suspended) => row.suspended(suspended),
             State::Terminal(terminal) => row.terminal(terminal),
         }
     }
@@ -171,6 +172,14 @@ impl<'a> ExecutionRow<'a> {
         self = self.attempt(&active.attempt);
         self.resumed = Some(active.resumed);
         self.timeout_at_ms = active.timeout_at.map(|at| at.0);
+        self
+    }
+
+    fn suspended(mut self, s: &'a Suspended) -> Self {
+        self = self.attempt(&s.attempt);
+        self.wait_reason = Some(s.reason.as_str());
+        self.wait_until_ms = s.deadline.map(|at| at.0);
+        self.lease_end = s.last_lease.map(|how| how.as_str());
         self
     }
 
@@ -300,6 +309,7 @@ impl<'a> ExecutionRow<'a> {
         Ok(match parse("phase", self.phase)? {
             Phase::Runnable => State::Runnable(self.read_runnable()?),
             Phase::Active => State::Active(self.read_active(lease)?),
+            Phase::Suspended => State::Suspended(self.read_suspended()?),
             Phase::Terminal => State::Terminal(self.read_terminal()?),
         })
     }
@@ -348,6 +358,16 @@ impl<'a> ExecutionRow<'a> {
             },
             resumed: present("resumed", self.resumed)?,
             timeout_at: self.timeout_at_ms.map(Millis),
+        })
+    }
+
+    fn read_suspended(&self) -> Result<Suspended, StoreError> {
+        let reason = present("wait_reason", self.wait_reason)?;
+        Ok(Suspended {
+            attempt: self.read_attempt(self.read_failure()?)?,
+            reason: parse("wait_reason", reason)?,
+            deadline: self.wait_until_ms.map(Millis),
+            last_lease: self.read_lease_end()?,
         })
     }
 

@@ -208,6 +208,8 @@ pub struct FlowSummary {
     pub members_delayed: u64,
     /// Wait for others.
     pub members_waiting_children: u64,
+    /// Wait for a signal, an operator or a time.
+    pub members_suspended: u64,
     /// When this was so.
     pub as_of: Millis,
 }
@@ -229,6 +231,7 @@ impl FlowSummary {
             members_waiting: of(PublicState::Waiting),
             members_delayed: of(PublicState::Delayed),
             members_waiting_children: of(PublicState::WaitingChildren),
+            members_suspended: of(PublicState::Suspended),
             as_of,
         }
     }

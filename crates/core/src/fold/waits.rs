@@ -1,0 +1,172 @@
+//! The rows of suspensions in a batch: what is loaded of them, what one command changes, what is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{Key, Write, changes, put};
+use crate::ids::ExecutionId;
+use crate::keyring::{KeyChange, Keyring};
+use crate::suspension::{Signal, SuspendKey, Suspension, Waitpoint};
+use crate::text::IdempotencyKey;
+
+/// Names something that belongs to an execution and has a UUID.
+pub type WithinKey = (ExecutionId, Uuid);
+/// Names a key under which a waitpoint was sent a signal.
+pub type SignalKey = (ExecutionId, Uuid, IdempotencyKey);
+
+/// Loaded rows of suspensions; `None` is a row known to be absent.
+#[derive(Clone, Debug, Default)]
+pub struct WaitSet {
+    /// The last suspension of an execution.
+    pub suspensions: BTreeMap<ExecutionId, Option<Suspension>>,
+    /// All waitpoints of an execution were loaded.
+    pub gathered: BTreeSet<ExecutionId>,
+    /// Waitpoints.
+    pub waitpoints: BTreeMap<WithinKey, Option<Waitpoint>>,
+    /// The signals that arrived at waitpoints of an execution which are not closed, by their numbers.
+    pub arrived: BTreeMap<ExecutionId, BTreeMap<u32, Signal>>,
+    /// Signals by their ids.
+    pub signals: BTreeMap<WithinKey, Option<Signal>>,
+    /// The last signal under a key.
+    pub keyed: BTreeMap<SignalKey, Option<Signal>>,
+    /// Suspensions under a key.
+    pub suspend_keys: BTreeMap<(ExecutionId, IdempotencyKey), Option<SuspendKey>>,
+    /// The keys that sign tokens.
+    pub keyring: Option<Keyring>,
+}
+
+impl WaitSet {
+    /// Whether the row was looked up.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        match key {
+            Key::Suspension(id) => self.suspensions.contains_key(id),
+            Key::Waitpoints(id) => self.gathered.contains(id),
+            Key::Arrived(id) => self.arrived.contains_key(id),
+            Key::Signal(id, signal) => self.signals.contains_key(&(*id, *signal)),
+            Key::SignalKey(id, waitpoint, key) => {
+                self.keyed.contains_key(&(*id, *waitpoint, key.clone()))
+            }
+            Key::SuspendKey(id, key) => self.suspend_keys.contains_key(&(*id, key.clone())),
+            Key::Keyring => self.keyring.is_some(),
+            _ => false, // not ours: rows of executions and of flows
+        }
+    }
+
+    /// The last suspension of an execution, if it has been suspended.
+    pub fn suspension(&self, id: ExecutionId) -> Option<&Suspension> {
+        self.suspensions.get(&id).and_then(Option::as_ref)
+    }
+
+    /// A waitpoint of an execution.
+    pub fn waitpoint(&self, id: ExecutionId, waitpoint: Uuid) -> Option<&Waitpoint> {
+        self.waitpoints.get(&(id, waitpoint)).and_then(Option::as_ref)
+    }
+
+    /// All waitpoints of an execution.
+    pub fn waitpoints_of(&self, id: ExecutionId) -> impl Iterator<Item = &Waitpoint> {
+        let all = self.waitpoints.range((id, Uuid::nil())..=(id, Uuid::max()));
+        all.filter_map(|(_, waitpoint)| waitpoint.as_ref())
+    }
+
+    /// Takes in all waitpoints of an execution.
+    pub fn load_waitpoints(&mut self, id: ExecutionId, waitpoints: Vec<Waitpoint>) {
+        self.gathered.insert(id);
+        let rows = waitpoints.into_iter().map(|row| ((id, row.id), Some(row)));
+        self.waitpoints.extend(rows);
+    }
+}
+
+/// What one accepted command changes in suspensions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitEffects {
+    /// A suspension as it is to be.
+    pub suspension: Option<Suspension>,
+    /// Waitpoints as they are to be.
+    pub waitpoints: Vec<Waitpoint>,
+    /// A signal that arrived.
+    pub signal: Option<Signal>,
+    /// What a repeated suspension is answered with.
+    pub suspend_key: Option<SuspendKey>,
+    /// What becomes of the keys.
+    pub keys: Option<KeyChange>,
+}
+
+/// What a batch changes in suspensions. Those of executions that go are removed with them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitWrites {
+    /// Suspensions to insert or update.
+    pub suspensions: Vec<Write<Suspension>>,
+    /// Waitpoints to insert or update.
+    pub waitpoints: Vec<Write<Waitpoint>>,
+    /// Signals to insert, in the order of their arrival.
+    pub signals: Vec<Signal>,
+    /// What repeated suspensions are answered with; one that expired may be overwritten.
+    pub suspend_keys: Vec<SuspendKey>,
+    /// What becomes of the keys, in this order.
+    pub keys: Vec<KeyChange>,
+}
+
+/// Rows as they were before the batch.
+#[derive(Default)]
+pub(super) struct Before {
+    suspensions: BTreeMap<ExecutionId, Option<Suspension>>,
+    waitpoints: BTreeMap<WithinKey, Option<Waitpoint>>,
+}
+
+impl WaitSet {
+    /// Brings the rows up to date with what a command changes.
+    pub(super) fn absorb(
+        &mut self,
+        effects: WaitEffects,
+        set: &mut WaitWrites,
+        was: &mut Before,
+    ) {
+        if let Some(row) = effects.suspension {
+            put(&mut self.suspensions, &mut was.suspensions, row.execution, Some(row));
+        }
+        for row in effects.waitpoints {
+            put(&mut self.waitpoints, &mut was.waitpoints, (row.execution, row.id), Some(row));
+        }
+        if let Some(signal) = effects.signal {
+            let id = signal.execution;
+            self.signals.insert((id, signal.id), Some(signal.clone()));
+            if let Some(key) = signal.idempotency_key.clone() {
+                self.keyed.insert((id, signal.waitpoint, key), Some(signal.clone()));
+            }
+            self.arrived.entry(id).or_default().insert(signal.number, signal.clone());
+            set.signals.push(signal);
+        }
+        if let Some(row) = effects.suspend_key {
+            self.suspend_keys.insert((row.execution, row.key.clone()), Some(row.clone()));
+            set.suspend_keys.push(row);
+        }
+        if let Some(change) = effects.keys {
+            self.keyring.get_or_insert_default().apply(change.clone());
+            set.keys.push(change);
+        }
+    }
+
+    /// Nothing is left of what belonged to an execution that goes; its id may be used again at once.
+    pub(super) fn forget(&mut self, id: ExecutionId, set: &mut WaitWrites, was: &mut Before) {
+        let gone = |(of, _): &WithinKey| *of == id;
+        self.suspensions.entry(id).and_modify(|row| *row = None);
+        was.suspensions.entry(id).and_modify(|row| *row = None);
+        for rows in [&mut self.waitpoints, &mut was.waitpoints] {
+            rows.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, row)| *row = None);
+        }
+        self.arrived.entry(id).and_modify(BTreeMap::clear);
+        self.signals.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, row)| *row = None);
+        self.keyed.iter_mut().filter(|((of, ..), _)| *of == id).for_each(|(_, row)| *row = None);
+        let keys = self.suspend_keys.iter_mut().filter(|((of, _), _)| *of == id);
+        keys.for_each(|(_, row)| *row = None);
+        set.signals.retain(|signal| signal.execution != id);
+        set.suspend_keys.retain(|row| row.execution != id);
+    }
+
+    /// What the batch changed, in the end.
+    pub(super) fn writes(&self, was: Before, set: &mut WaitWrites) {
+        set.suspensions = changes(was.suspensions, &self.suspensions);
+        set.waitpoints = changes(was.waitpoints, &self.waitpoints);
+    }
+}
