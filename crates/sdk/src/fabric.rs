@@ -21,8 +21,8 @@ use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId, Namespace};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, FlowId, Millis};
 use ff_wire::flow::{
-    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
-    MemberParams,
+    CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
+    MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
@@ -182,7 +182,11 @@ pub trait Fabric: Send + Sync + 'static {
     async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error>;
 
     /// Cancels a flow; waits up to `wait` until that is done with its members.
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error>;
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error>;
 
     /// Says that a flow is complete; where it stands.
     async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error>;

@@ -357,12 +357,16 @@ impl Fabric for Remote {
         self.caller.find("v1/flows", &search).await
     }
 
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error> {
         let path = format!("v1/flows/{}/cancel", cancel.flow);
         let params = CancelFlowParams { wait: None, wait_ms: Some(wait_ms(wait)) };
         let body = CancelFlowRequest::from(cancel);
         let request = self.caller.request(Method::POST, &path, wait).query(&params).json(&body);
-        read::<CancelFlowAnswer>(request).await.map(drop)
+        read(request).await
     }
 
     async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {

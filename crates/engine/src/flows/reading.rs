@@ -71,7 +71,7 @@ impl Engine {
         Ok(have.graph.flows.remove(&id).flatten())
     }
 
-    async fn existing_flow(&self, id: FlowId) -> Result<Flow, Error> {
+    pub(super) async fn existing_flow(&self, id: FlowId) -> Result<Flow, Error> {
         let have = self.backend.get(&[Key::Flow(id)]).await?;
         Ok(have.graph.flow(id)?.clone())
     }
@@ -210,17 +210,17 @@ impl Engine {
         match &x.state {
             State::Active(_) => return Ok(Eligibility::Owned),
             State::Terminal(_) => return Ok(Eligibility::Terminal),
+            State::Runnable(runnable) if !runnable.gated => return Ok(Eligibility::Eligible),
             State::Runnable(_) => {}
         }
         let Some(flow) = x.flow() else { return Ok(Eligibility::Eligible) };
         let have = self.backend.get(&[Key::Flow(flow), Key::Group(flow, id)]).await?;
-        Ok(match have.graph.group((flow, id)).map(|group| group.state) {
-            None | Some(GroupState::Satisfied { .. }) => Eligibility::Eligible,
+        let fired = have.graph.group((flow, id)).map(|group| group.state);
+        Ok(match fired {
             Some(GroupState::Impossible { .. }) => Eligibility::Impossible,
-            Some(GroupState::Pending) => {
-                let waits = have.graph.group((flow, id)).is_some_and(|g| g.counters.total > 0);
-                if waits { Eligibility::BlockedByDependencies } else { Eligibility::Eligible }
-            }
+            // It was let go since the execution was read.
+            None | Some(GroupState::Satisfied { .. }) => Eligibility::Eligible,
+            Some(GroupState::Pending) => Eligibility::BlockedByDependencies,
         })
     }
 
