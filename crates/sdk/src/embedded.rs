@@ -15,7 +15,7 @@ use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis, Rejection};
-use ff_engine::{Engine, FlowCancellation, Wait};
+use ff_engine::{Engine, FlowCancellation, FlowInput, Wait};
 use ff_wire::flow::{
     CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
     MemberPage, MemberParams,
@@ -25,7 +25,7 @@ use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
-use crate::fabric::{Fabric, Inputs, Report, Work};
+use crate::fabric::{Fabric, Input, Inputs, Report, Work};
 
 #[async_trait]
 impl Fabric for Engine {
@@ -149,7 +149,11 @@ impl Fabric for Engine {
 
     async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
         let inputs = self.read_inputs(id).await?.into_iter();
-        Ok(inputs.map(|input| (input.name.into(), input.result.map(Payload::from))).collect())
+        let named = |input: FlowInput| {
+            let result = input.result.map(Payload::from);
+            (input.name.into(), Input { edge: input.state, result })
+        };
+        Ok(inputs.map(named).collect())
     }
 
     async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {

@@ -227,7 +227,8 @@ async fn an_input_that_is_not_there_is_told_by_name() {
     async fn asks(ctx: Context, (): ()) -> Result<()> {
         let error = ctx.input::<u32>("nobody").await.unwrap_err();
         assert!(error.to_string().contains("there are: a, b"), "{error}");
-        assert_eq!(ctx.input::<Option<u32>>("nobody").await?, None);
+        let error = ctx.input::<Option<u32>>("nobody").await.unwrap_err();
+        assert!(error.to_string().contains("there is no input \"nobody\""), "{error}");
         let error = ctx.input::<u32>("b").await.unwrap_err();
         assert!(error.to_string().contains("left no result"), "{error}");
         ctx.input::<String>("a").await?;
@@ -254,6 +255,29 @@ async fn an_input_that_is_not_there_is_told_by_name() {
     assert!(error.contains("\"a\" does not fit"), "{error}");
     let q = flow.node("q").unwrap().describe().await.unwrap();
     assert_eq!((q.failure.unwrap().category.as_str(), q.counts.attempts), ("input", 1));
+    asking.stop().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lost_gave_nothing() {
+    async fn asks(ctx: Context, (): ()) -> Result<(u32, Option<u32>)> {
+        let error = ctx.input::<u32>("slow").await.unwrap_err();
+        assert!(error.to_string().contains("its edge is unsatisfied"), "{error}");
+        Ok((ctx.input("fast").await?, ctx.input("slow").await?))
+    }
+    let (_, client) = open();
+    let running = start(&client);
+    let asking = client.worker("asking").handle("asks", asks).start().unwrap();
+    let join = node("end", "asks", ()).lane("asking").reads("one", "fast").reads("two", "slow");
+    let flow = client
+        .flow("any")
+        .node(node("one", "double", 1))
+        .node(node("two", "double", 2).delay(HOUR))
+        .node(join.any_of().let_run())
+        .await
+        .unwrap();
+    assert_eq!(flow.result::<(u32, Option<u32>)>("end").await.unwrap(), (2, None));
     asking.stop().await.unwrap();
     running.stop().await.unwrap();
 }
