@@ -160,12 +160,19 @@ impl<'a> Draft<'a> {
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 
+    /// Whether an edge or a group is not what it was. A call that is sent again puts them as they are.
+    fn grows(&self) -> bool {
+        let (flow, graph) = (self.flow.id, &self.have.graph);
+        let edge = |edge: &Edge| graph.edges.get(&(flow, edge.id)).and_then(Option::as_ref);
+        self.groups.values().any(|now| graph.group((flow, now.downstream)) != Some(now))
+            || self.edges.values().any(|now| edge(now) != Some(now))
+    }
+
     /// Everything that was changed. A flow whose edges or groups change has a new version too, so
     /// that it answers for them.
     pub fn change<R>(mut self, reply: R) -> Change<R> {
         let before = self.have.graph.known_flow(self.flow.id);
-        let grown = !self.groups.is_empty() || !self.edges.is_empty();
-        let flow = (grown || before != Some(&self.flow)).then(|| {
+        let flow = (self.grows() || before != Some(&self.flow)).then(|| {
             self.flow.version += u64::from(before.is_some());
             self.flow.updated_at = self.at;
             self.flow
