@@ -129,6 +129,11 @@ impl<'a> Draft<'a> {
         self.dispatch.insert(id, None);
     }
 
+    /// The siblings of a group are not to be cancelled any more.
+    pub fn spare(&mut self, id: ExecutionId) {
+        self.cancels.push(((self.flow.id, id), None));
+    }
+
     /// Ends an execution; `told` says whether its end is then dispatched to the flow.
     pub fn end(&mut self, x: &Execution, ending: Ending, reason: &str, cx: &Cx<'_>, told: bool) {
         let parting = Parting { how: LeaseEnd::Revoked, reason };
