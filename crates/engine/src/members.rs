@@ -11,7 +11,7 @@ use ff_core::command::Command;
 use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::{Claimed, ExecutionId, FlowId};
 
-/// Members that are remembered; beyond it the duty tells their flows.
+/// Members that are remembered; beyond it all are forgotten, and the duty tells their flows.
 const KNOWN_MAX: usize = 10_000;
 
 /// Which flows the executions belong to that were handed out here.
@@ -34,11 +34,11 @@ impl Members {
             return;
         }
         let mut known = self.lock();
-        for (id, flow) in found {
-            if known.len() < KNOWN_MAX || known.contains_key(&id) {
-                known.insert(id, flow);
-            }
+        // Many of them ended in ways that nobody here hears of.
+        if known.len() >= KNOWN_MAX {
+            known.clear();
         }
+        known.extend(found);
     }
 
     /// The flows that some commands tell of an end.

@@ -30,14 +30,14 @@ use ff_engine::{Duties, Engine};
 
 pub use database::{Database, Standing, VARIABLE, masked};
 pub use ff_core::execution::Failure;
-pub use ff_core::flow::{FlowWord, PublicFlowState};
+pub use ff_core::flow::{CancellationPolicy, FlowWord, PublicFlowState};
 pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 pub use ff_core::state::PublicState;
 pub use ff_core::{Code, ExecutionId, FlowId};
 pub use ff_sdk::{
-    BoxError, Client, Context, Creation, EdgeParams, Error, FlowDraft, FlowHandle,
-    FlowSearchParams, Handle, Handler, MemberParams, Node, Remote, Result, Running, SearchParams,
-    StepInfo, Task, Worker, node,
+    BoxError, CancelFlowAnswer, Client, Context, Creation, EdgeParams, Error, FlowCancel,
+    FlowDraft, FlowExtension, FlowHandle, FlowSearchParams, Handle, Handler, MemberParams, Node,
+    Remote, Result, Running, SearchParams, StepInfo, TagsRequest, Task, Worker, node,
 };
 
 /// The environment variable that holds the token for servers.

@@ -14,7 +14,6 @@ use std::time::Duration;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
-use ff_core::execution::{Execution, State as Phase};
 use ff_core::fold;
 use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::{ExecutionId, FlowId};
@@ -40,7 +39,7 @@ mod rounds;
 
 use dispatches::Dispatches;
 use graphs::Graphs;
-use held::Held;
+use held::{Held, Recalled};
 use rounds::{Found, Known, gather};
 
 /// Tries of a batch while others are in the way.
@@ -212,8 +211,9 @@ async fn fast(
     batch: &[Command],
     tape: &mut Tape,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
-    let Some((mut have, places)) = state.held.recall(batch, &state.graphs) else { return Ok(None) };
-    let assumed = Assumed::of(&have);
+    let Some(recalled) = state.held.recall(batch, &state.graphs) else { return Ok(None) };
+    let assumed = Assumed::of(&recalled);
+    let Recalled { mut have, places, .. } = recalled;
     let (outcomes, set, now) = state.fold(batch, &mut have, tape);
     // A refusal, or an answer that writes nothing, would rest on what nobody checks.
     if outcomes.iter().any(Result::is_err) || !assumed.guarded(&set) {
@@ -250,13 +250,12 @@ struct Assumed {
 }
 
 impl Assumed {
-    /// All of `have`, except for executions that wait for others: one that is let go or skipped is
+    /// All of it, except for executions that wait for others: one that is let go or skipped is
     /// written, and nothing rests on one that goes on waiting.
-    fn of(have: &WorkingSet) -> Self {
-        let waits = |x: &Execution| matches!(&x.state, Phase::Runnable(waits) if waits.gated);
-        let executions = have.executions.iter().filter(|(_, x)| !x.as_ref().is_some_and(waits));
-        let executions = executions.map(|(id, _)| *id).collect();
-        Self { executions, flows: have.graph.flows.keys().copied().collect() }
+    fn of(Recalled { have, waiting, .. }: &Recalled) -> Self {
+        let executions = have.executions.keys().filter(|id| !waiting.contains(id));
+        let flows = have.graph.flows.keys();
+        Self { executions: executions.copied().collect(), flows: flows.copied().collect() }
     }
 
     /// Whether writing `set` checks every one of them: by its version, by its absence, or by its

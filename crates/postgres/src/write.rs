@@ -144,8 +144,10 @@ impl<'s> Rows<'s> {
     pub fn take(&self) -> Option<Step<'_>> {
         let flows = self.set.graph.flows.iter().filter_map(|write| write.before.as_ref());
         let count = flows.clone().count();
-        let versions = flows.clone().map(|flow| stored(flow.version));
-        let params = Params::new().flows(flows.map(|flow| flow.id)).all(versions, Type::INT8_ARRAY);
+        let params = Params::new()
+            .flows(flows.clone().map(|flow| flow.id))
+            .all(flows.clone().map(|flow| stored(flow.version)), Type::INT8_ARRAY)
+            .all(flows.map(|flow| flow.spec.created_at.0), Type::INT8_ARRAY);
         (count > 0).then(|| Step::Run(flow::take, params.count(count)))
     }
 

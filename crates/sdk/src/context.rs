@@ -12,6 +12,7 @@ use ff_core::decide::delay::Delay;
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::execution::Failure;
+use ff_core::flow::EdgeWord;
 use ff_core::step::{Step, StepKind};
 use ff_core::text::{Category, StepName};
 use ff_core::{ExecutionId, Fence, FlowId, Millis};
@@ -21,7 +22,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::fabric::{Fabric, Inputs, Report, Work};
+use crate::fabric::{Fabric, Input, Inputs, Report, Work};
 use crate::journal::Journal;
 use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, token};
@@ -108,25 +109,32 @@ impl Context {
     }
 
     /// What an upstream gave it: its result, by the name under which this node [`reads`] it. Read
-    /// an `Option` where the upstream may have ended without one.
+    /// an `Option` where the upstream may have ended without one, or was not needed. A name that
+    /// this node does not read is an error.
     ///
     /// [`reads`]: crate::Node::reads
     pub async fn input<T: DeserializeOwned>(&self, name: impl AsRef<str>) -> Result<T, Error> {
         let (id, name) = (self.0.work.id, name.as_ref());
         let read = || persistently(|| self.0.fabric.inputs(id));
         let inputs = self.0.inputs.get_or_try_init(read).await?;
-        let given = inputs.get(name).and_then(Option::as_ref);
-        let bytes = given.map_or(&b"null"[..], |given| &given.bytes);
-        serde_json::from_slice(bytes).map_err(|error| {
+        let category = Category::new("input").expect("a valid category");
+        let refuse = |said: String| Error::permanent(said).in_category(category.clone());
+        let Some(Input { edge, result }) = inputs.get(name) else {
             let names = inputs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let said = match inputs.get(name) {
-                None => format!("there is no input {name:?}; there are: {names}"),
-                Some(None) => {
+            let names = if names.is_empty() { "none".to_owned() } else { names };
+            return Err(refuse(format!("there is no input {name:?}; there are: {names}")));
+        };
+        let bytes = result.as_ref().map_or(&b"null"[..], |given| &given.bytes);
+        serde_json::from_slice(bytes).map_err(|error| {
+            refuse(match (result, edge) {
+                (Some(_), _) => format!("the input {name:?} does not fit: {error}"),
+                (None, EdgeWord::Satisfied) => {
                     format!("the input {name:?} is not there: who gives it left no result")
                 }
-                Some(Some(_)) => format!("the input {name:?} does not fit: {error}"),
-            };
-            Error::permanent(said).in_category(Category::new("input").expect("a valid category"))
+                (None, EdgeWord::Staged | EdgeWord::Unsatisfied | EdgeWord::Impossible) => {
+                    format!("the input {name:?} is not there: its edge is {edge}")
+                }
+            })
         })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ff_core::decide::cancel_flow::CancelFlow;
+use ff_core::decide::cancel_flow::{CancelFlow, FlowCancelled};
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
@@ -15,17 +15,17 @@ use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis, Rejection};
-use ff_engine::{Engine, Wait};
+use ff_engine::{Engine, FlowCancellation, FlowInput, Wait};
 use ff_wire::flow::{
-    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
-    MemberParams,
+    CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
+    MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
 use ff_wire::steer::TagsRequest;
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
-use crate::fabric::{Fabric, Inputs, Report, Work};
+use crate::fabric::{Fabric, Input, Inputs, Report, Work};
 
 #[async_trait]
 impl Fabric for Engine {
@@ -149,7 +149,11 @@ impl Fabric for Engine {
 
     async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
         let inputs = self.read_inputs(id).await?.into_iter();
-        Ok(inputs.map(|input| (input.name.into(), input.result.map(Payload::from))).collect())
+        let named = |input: FlowInput| {
+            let result = input.result.map(Payload::from);
+            (input.name.into(), Input { edge: input.state, result })
+        };
+        Ok(inputs.map(named).collect())
     }
 
     async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {
@@ -181,11 +185,17 @@ impl Fabric for Engine {
         Ok(FlowPage::new(&found, next.as_ref()))
     }
 
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error> {
         let CancelFlow { flow, policy, reason } = cancel;
         let wait = if wait.is_zero() { Wait::No } else { Wait::For(wait) };
-        Self::cancel_flow(self, flow, policy, reason, wait).await?;
-        Ok(())
+        let done = Self::cancel_flow(self, flow, policy, reason, wait).await?;
+        let FlowCancellation { policy, reason, members, member_count, scheduled, repeated } = done;
+        let done = FlowCancelled { policy, reason, members, scheduled, repeated };
+        Ok(CancelFlowAnswer::new(done, member_count))
     }
 
     async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {

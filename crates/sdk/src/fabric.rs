@@ -15,14 +15,14 @@ use ff_core::decide::renew::Renew;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::execution::Failure;
-use ff_core::flow::FlowWord;
+use ff_core::flow::{EdgeWord, FlowWord};
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId, Namespace};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, FlowId, Millis};
 use ff_wire::flow::{
-    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
-    MemberParams,
+    CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
+    MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
@@ -86,9 +86,17 @@ impl From<Claimed> for Work {
     }
 }
 
-/// What those that an execution waited for gave it, by the name of the edge: nothing where one ended
-/// without a result.
-pub type Inputs = BTreeMap<String, Option<Payload>>;
+/// What those that an execution waits for give it, by the name of the edge.
+pub type Inputs = BTreeMap<String, Input>;
+
+/// What one of them gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Whether the edge is satisfied: only then is there a result.
+    pub edge: EdgeWord,
+    /// The result; nothing where there is none.
+    pub result: Option<Payload>,
+}
 
 /// What a worker says about work it holds.
 pub use ff_wire::report::batch::Order as Report;
@@ -163,7 +171,7 @@ pub trait Fabric: Send + Sync + 'static {
     /// Gives an execution back until what it waits for in its flow is there.
     async fn wait_children(&self, wait: WaitChildren) -> Result<Waiting, Error>;
 
-    /// What those that an execution waited for gave it, by the name of the edge.
+    /// What those that an execution waits for give it, by the name of the edge.
     async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error>;
 
     /// Waits until a flow has ended, up to `wait`; as it is then.
@@ -182,7 +190,11 @@ pub trait Fabric: Send + Sync + 'static {
     async fn search_flows(&self, search: FlowSearchParams) -> Result<FlowPage, Error>;
 
     /// Cancels a flow; waits up to `wait` until that is done with its members.
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error>;
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error>;
 
     /// Says that a flow is complete; where it stands.
     async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error>;

@@ -1,5 +1,6 @@
 //! Flows: graphs of executions, submitted as a whole.
 
+mod extension;
 mod handle;
 mod node;
 
@@ -17,7 +18,8 @@ use crate::Error;
 use crate::fabric::Fabric;
 use crate::settings::say;
 
-pub use handle::FlowHandle;
+pub use extension::FlowExtension;
+pub use handle::{FlowCancel, FlowHandle};
 pub use node::{Node, node};
 
 /// A flow that is about to be submitted: await it. What is malformed is told then, and nothing is
@@ -89,7 +91,7 @@ impl FlowDraft {
         })
     }
 
-    /// Left open: more may be added, and it does not end before it is
+    /// Left open: more may be [added](FlowHandle::extend), and it does not end before it is
     /// [sealed](FlowHandle::seal).
     pub fn open(self) -> Self {
         self.set(|submit| {
@@ -106,14 +108,18 @@ impl IntoFuture for FlowDraft {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut submit = self.submit?;
-            let (flow, namespace) = (submit.flow.id, &submit.flow.namespace);
-            for node in &mut submit.graph.nodes {
-                node.create.id = ExecutionId::for_node(flow, &node.name);
-                node.create.namespace = namespace.clone();
-            }
+            settle(&mut submit.graph, submit.flow.id, &submit.flow.namespace);
             let created = self.fabric.submit_flow(submit).await?;
             let duplicate = matches!(created, FlowCreated::Duplicate { .. });
             Ok(FlowHandle::new(self.fabric, created.flow_id(), duplicate))
         })
+    }
+}
+
+/// Gives the nodes what only their flow can tell.
+fn settle(graph: &mut Graph, flow: FlowId, namespace: &Namespace) {
+    for node in &mut graph.nodes {
+        node.create.id = ExecutionId::for_node(flow, &node.name);
+        node.create.namespace = namespace.clone();
     }
 }

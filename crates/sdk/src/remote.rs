@@ -21,7 +21,7 @@ use ff_core::step::StepRecord;
 use ff_core::text::{Kind, LaneId, Namespace};
 use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis};
 use ff_wire::create::CreateOutcome;
-use ff_wire::flow::member::{InputsAnswer, WaitChildrenAnswer, WaitChildrenRequest};
+use ff_wire::flow::member::{InputsAnswer, NamedInput, WaitChildrenAnswer, WaitChildrenRequest};
 use ff_wire::flow::{
     CancelFlowAnswer, CancelFlowParams, CancelFlowRequest, CreateFlowAnswer, EdgePage, EdgeParams,
     ExtendAnswer, ExtendRequest, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
@@ -43,7 +43,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::fabric::{Fabric, Inputs, Report, Work};
+use crate::fabric::{Fabric, Input, Inputs, Report, Work};
 use reports::Reports;
 
 /// How long a request may take besides the time it asks to wait.
@@ -333,7 +333,10 @@ impl Fabric for Remote {
     async fn inputs(&self, id: ExecutionId) -> Result<Inputs, Error> {
         let answer: InputsAnswer = self.caller.get(&format!("v1/executions/{id}/inputs")).await?;
         let inputs = answer.inputs.into_iter();
-        inputs.map(|(name, input)| Ok((name, input.into_payload()?))).collect()
+        let named = |(name, input): (String, NamedInput)| {
+            Ok((name, Input { edge: input.edge_state, result: input.into_payload()? }))
+        };
+        inputs.map(named).collect()
     }
 
     async fn wait_flow(&self, id: FlowId, wait: Duration) -> Result<FlowSnapshot, Error> {
@@ -357,12 +360,16 @@ impl Fabric for Remote {
         self.caller.find("v1/flows", &search).await
     }
 
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error> {
         let path = format!("v1/flows/{}/cancel", cancel.flow);
         let params = CancelFlowParams { wait: None, wait_ms: Some(wait_ms(wait)) };
         let body = CancelFlowRequest::from(cancel);
         let request = self.caller.request(Method::POST, &path, wait).query(&params).json(&body);
-        read::<CancelFlowAnswer>(request).await.map(drop)
+        read(request).await
     }
 
     async fn seal_flow(&self, id: FlowId) -> Result<FlowWord, Error> {

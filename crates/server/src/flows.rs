@@ -10,12 +10,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use ff_core::decide::cancel_flow::FlowCancelled;
 use ff_core::decide::flow_tags::SetFlowTags;
 use ff_core::decide::seal_flow::SealFlow;
 use ff_core::text::Namespace;
 use ff_core::{Code, FlowId, Rejection};
 use ff_engine::{FlowCancellation, Wait};
-use ff_wire::flow::cancel::{CancelFlowStatus, NAMED_MAX};
 use ff_wire::flow::{FlowOrder, SealAnswer, SealRequest};
 use ff_wire::steer::{TagsAnswer, TagsRequest};
 use ff_wire::{
@@ -196,25 +196,7 @@ pub async fn cancel(
         return Err(Refused::http(HttpCode::Draining, said).during("cancel_flow"));
     };
     let done = done.map_err(|error| Refused::from(error).during("cancel_flow"))?;
-    let FlowCancellation { policy, reason, mut members, scheduled, repeated } = done;
-    let mut member_count = members.len() as u64;
-    if repeated {
-        // Only the first of them are listed again; the flow knows how many there are.
-        let found = engine.find_flow(flow).await?;
-        member_count = found.map_or(member_count, |flow| flow.nodes.into());
-    }
-    members.truncate(NAMED_MAX);
-    let status = if scheduled {
-        CancelFlowStatus::CancellationScheduled
-    } else {
-        CancelFlowStatus::Cancelled
-    };
-    Ok(Json(CancelFlowAnswer {
-        status,
-        cancellation_policy: policy,
-        reason,
-        member_count,
-        member_execution_ids: members,
-        repeated,
-    }))
+    let FlowCancellation { policy, reason, members, member_count, scheduled, repeated } = done;
+    let done = FlowCancelled { policy, reason, members, scheduled, repeated };
+    Ok(Json(CancelFlowAnswer::new(done, member_count)))
 }

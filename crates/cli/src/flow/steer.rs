@@ -83,11 +83,17 @@ impl Cancel {
         let policy = self.policy.into();
         let cancel = CancelFlow { flow: flow.id(), policy, reason: self.reason };
         let wait = if self.no_wait { Duration::ZERO } else { WAIT };
-        client.fabric().cancel_flow(cancel, wait).await?;
+        let done = client.fabric().cancel_flow(cancel, wait).await?;
         let left = left_of(&flow.summary().await?);
         // What was cancelled before stays as it was cancelled.
-        let held = flow.describe().await?.flow.cancellation_policy.unwrap_or(policy);
-        say(format_args!("cancelled {} ({held}){}", flow.id(), said_of(left, held)))
+        let (id, held) = (flow.id(), done.cancellation_policy);
+        let was = if done.repeated { "was cancelled before:" } else { "cancelled" };
+        let kept = if held == policy {
+            String::new()
+        } else {
+            format!("\n  {policy} was not applied: a flow is cancelled once")
+        };
+        say(format_args!("{was} {id} ({held}){}{kept}", said_of(left, held)))
     }
 }
 

@@ -214,11 +214,16 @@ async fn an_operator_cancels_flows() {
     stage.ff(&[&["flow", "cancel", &growing][..], &late].concat()).is(&expect![[r#"
         cancelled 01990000-0000-7000-8000-000000000068 (cancel_flow_only); 1 member not ended
     "#]]);
+    stage.ff(&["flow", "cancel", &growing]).is(&expect![[r#"
+        was cancelled before: 01990000-0000-7000-8000-000000000068 (cancel_flow_only); 1 member not ended
+          cancel_all was not applied: a flow is cancelled once
+    "#]]);
     stage.ff(&["flow", "cancel", &media, "--wait"]).is(&expect![[r#"
         cancelled 01990000-0000-7000-8000-000000000066 (cancel_all)
     "#]]);
     stage.ff(&["flow", "cancel", &media, "--policy", "cancel_pending"]).is(&expect![[r#"
-        cancelled 01990000-0000-7000-8000-000000000066 (cancel_all)
+        was cancelled before: 01990000-0000-7000-8000-000000000066 (cancel_all)
+          cancel_pending was not applied: a flow is cancelled once
     "#]]);
     steady(stage.ff(&["flow", "ls", "--state", "cancelled", "-o", "table"])).is(&expect![[r#"
         ID            STATE      KIND      ENDED  AGE    TOOK  WHY

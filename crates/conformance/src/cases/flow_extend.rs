@@ -6,7 +6,8 @@ use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::error::Code;
 use ff_core::execution::Fence;
 use ff_core::flow::{
-    CancellationPolicy, DependencyKind, FlowState, FlowWord, Graph, GroupWord, Link, NodeRef,
+    CancellationPolicy, DependencyKind, EdgePolicy, FlowState, FlowWord, Graph, GroupWord, Link,
+    NodeRef,
 };
 use ff_core::limits::GRAPH_NODES_MAX;
 use ff_core::state::PublicState;
@@ -164,6 +165,12 @@ pub async fn a_repeated_extension_changes_nothing(w: Arc<World>) {
     let partly = linked(w.more(flow, "b e"), "b", "e").extend().await.expect("it is open");
     assert_eq!(partly.node_count, 5);
     assert_eq!(w.state(drawn.id("e")).await, PublicState::Waiting, "what it waits for is done");
+    // A join into which nothing leads yet.
+    let bare = w.more(flow, "f").join("f", EdgePolicy::AllOf).extension(None);
+    w.run(bare.clone()).await.expect("it is open");
+    let before = w.rows();
+    w.run(bare).await.expect("it is there");
+    assert_eq!(w.rows(), before);
 }
 
 /// A name stands for one thing.

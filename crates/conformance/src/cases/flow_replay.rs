@@ -16,7 +16,7 @@ use ff_core::{ExecutionId, FlowId};
 use serde_json::json;
 
 use super::calls::cancellation;
-use crate::world::{Drawn, World, any_let_run, any_of, code, quorum_let_run};
+use crate::world::{Drawn, World, any_let_run, any_of, code, quorum, quorum_let_run};
 
 fn replaying(id: ExecutionId) -> Replay {
     Replay { id, reason: "once more".to_owned() }
@@ -363,4 +363,28 @@ pub async fn replays_of_members_run_out(w: Arc<World>) {
         assert_eq!(w.replay(a).await.map_err(|refused| refused.code), expected);
     }
     assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Failed);
+}
+
+/// What was replayed is not cancelled because its join had failed before.
+pub async fn what_is_replayed_is_not_cancelled_as_a_sibling(w: Arc<World>) {
+    let sketch = w.sketch("a>d b>d c>d").join("d", quorum(2));
+    let drawn = sketch.submit().await;
+    let [a, b, c, d] = drawn.ids(["a", "b", "c", "d"]);
+    w.start(c).await;
+    for id in [a, b] {
+        w.fail_for_good(id).await;
+    }
+    w.dispatch().await;
+    assert_eq!(w.state(d).await, PublicState::Skipped);
+    for id in [a, b, d] {
+        w.replay(id).await.expect("it has ended");
+    }
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    w.tick(Duty::EdgeCancelReconciler).await;
+    assert_eq!(w.state(c).await, PublicState::Active);
+    for id in [a, b] {
+        w.succeed(id).await;
+    }
+    w.dispatch().await;
+    assert_eq!(w.state(d).await, PublicState::Waiting);
 }

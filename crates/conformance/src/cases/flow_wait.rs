@@ -345,3 +345,21 @@ pub async fn a_waiting_parent_keeps_its_attempt(w: Arc<World>) {
     assert_eq!((attempt.index, &attempt.worker), (0, &crate::world::worker("w1")));
     assert!(w.attempts(p).await.is_empty());
 }
+
+/// Two rounds may fire before anybody cancels the siblings of the first: then those of both are.
+pub async fn two_rounds_may_fire_before_siblings_are_cancelled(w: Arc<World>) {
+    let (drawn, p, fence) = parent(&w).await;
+    let flow = drawn.flow;
+    spawn(&w, flow, (p, fence), &["a", "b"], any_of()).await;
+    w.wait_children(flow, p, fence).await.expect("it is held");
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    let fence = w.start(p).await;
+    spawn(&w, flow, (p, fence), &["c", "d"], any_of()).await;
+    w.succeed(drawn.id("c")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    for child in drawn.ids(["b", "d"]) {
+        assert_eq!(w.state(child).await, PublicState::Cancelled);
+    }
+}

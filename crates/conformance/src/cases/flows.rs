@@ -224,6 +224,7 @@ macro_rules! flow_suite {
                 a_member_may_wait_for_the_first
                 a_straggler_does_not_count_in_the_next_round
                 siblings_of_an_earlier_round_are_still_cancelled
+                two_rounds_may_fire_before_siblings_are_cancelled
                 a_parent_is_skipped_when_its_children_fail
                 a_parent_may_go_on_when_its_children_fail
                 the_next_worker_waits_for_the_same
@@ -248,6 +249,7 @@ macro_rules! flow_suite {
                 a_choice_waits_for_what_runs_again
                 a_quorum_out_of_reach_is_not_replayed
                 a_replayed_group_may_fire_again
+                what_is_replayed_is_not_cancelled_as_a_sibling
                 a_cancelled_straggler_may_be_replayed
                 an_end_and_a_replay_in_one_batch
                 a_skip_and_a_replay_in_one_batch

@@ -129,6 +129,11 @@ impl<'a> Draft<'a> {
         self.dispatch.insert(id, None);
     }
 
+    /// The siblings of a group are not to be cancelled any more.
+    pub fn spare(&mut self, id: ExecutionId) {
+        self.cancels.push(((self.flow.id, id), None));
+    }
+
     /// Ends an execution; `told` says whether its end is then dispatched to the flow.
     pub fn end(&mut self, x: &Execution, ending: Ending, reason: &str, cx: &Cx<'_>, told: bool) {
         let parting = Parting { how: LeaseEnd::Revoked, reason };
@@ -160,12 +165,19 @@ impl<'a> Draft<'a> {
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 
+    /// Whether an edge or a group is not what it was. A call that is sent again puts them as they are.
+    fn grows(&self) -> bool {
+        let (flow, graph) = (self.flow.id, &self.have.graph);
+        let edge = |edge: &Edge| graph.edges.get(&(flow, edge.id)).and_then(Option::as_ref);
+        self.groups.values().any(|now| graph.group((flow, now.downstream)) != Some(now))
+            || self.edges.values().any(|now| edge(now) != Some(now))
+    }
+
     /// Everything that was changed. A flow whose edges or groups change has a new version too, so
     /// that it answers for them.
     pub fn change<R>(mut self, reply: R) -> Change<R> {
         let before = self.have.graph.known_flow(self.flow.id);
-        let grown = !self.groups.is_empty() || !self.edges.is_empty();
-        let flow = (grown || before != Some(&self.flow)).then(|| {
+        let flow = (self.grows() || before != Some(&self.flow)).then(|| {
             self.flow.version += u64::from(before.is_some());
             self.flow.updated_at = self.at;
             self.flow

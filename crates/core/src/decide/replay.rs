@@ -45,6 +45,7 @@ impl Decide for Replay {
         if let Some(flow) = x.flow() {
             keys.extend([Key::Flow(flow), Key::Dispatch(x.id)]);
             keys.extend([Key::Group(flow, x.id), Key::Incoming(flow, x.id)]);
+            keys.push(Key::Cancel(flow, x.id));
             keys.extend(lost(flow, x.id, have).map(|edge| Key::Execution(edge.upstream)));
         }
         keys
@@ -145,7 +146,9 @@ fn in_flow(
     if let (true, Some(group)) = (skipped, draft.group(id).cloned()) {
         let counters = Counters { failed: 0, skipped: 0, ..group.counters };
         let round = group.round;
-        draft.put_group(Group { counters, state: GroupState::Pending, ..group });
+        // Whoever was to be cancelled because it could not run is waited for again.
+        draft.spare(id);
+        draft.put_group(Group { counters, state: GroupState::Pending, siblings: None, ..group });
         draft.gate(&x, true);
         let own = lost(flow.id, id, have).filter(|edge| edge.round == round);
         let again: Vec<_> = own.map(waiting_again).collect();

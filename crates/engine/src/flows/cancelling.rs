@@ -36,6 +36,8 @@ pub struct FlowCancellation {
     pub reason: String,
     /// The members concerned; at most the first thousand of all when it was cancelled before.
     pub members: Vec<ExecutionId>,
+    /// How many they are; all of the flow when it was cancelled before.
+    pub member_count: u64,
     /// Whether members are still being cancelled.
     pub scheduled: bool,
     /// Whether it was cancelled before.
@@ -65,11 +67,13 @@ impl Engine {
                 format!("flow {flow} is cancelled; some of its members are not, after {limit:?}");
             return Err(Rejection::new(Code::Timeout, said).into());
         }
+        let mut member_count = members.len() as u64;
         if repeated {
+            member_count = self.existing_flow(flow).await?.nodes.into();
             let (all, _) = self.list_members(flow, None, NAMED_MAX).await?;
             members = all.into_iter().map(|member| member.execution_id).collect();
         }
-        Ok(FlowCancellation { policy, reason, members, scheduled, repeated })
+        Ok(FlowCancellation { policy, reason, members, member_count, scheduled, repeated })
     }
 
     /// Ends what a flow owes, up to `limit`; answers whether something is left.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ff_core::backend::Interest;
 use ff_core::execution::State;
-use ff_core::flow::{Buckets, Edge, EdgeState, Flow, Group, GroupState};
+use ff_core::flow::{Buckets, Edge, EdgeWord, Flow, Group, GroupState};
 use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::limits::PAGE_MAX;
 use ff_core::query::{After, Direction, FlowSearch, Listing, Page, Query, Rows};
@@ -22,14 +22,16 @@ const AT_ONCE_EDGES_MAX: u32 = 10_000;
 /// The least between two looks at a flow that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
-/// What an upstream gave to an execution that waited for it.
+/// What an upstream gives to an execution that waits for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowInput {
     /// The name of the edge.
     pub name: EdgeName,
     /// The upstream.
     pub from: ExecutionId,
-    /// Its result; nothing when it ended without one, or otherwise.
+    /// Whether the edge is satisfied.
+    pub state: EdgeWord,
+    /// Its result; nothing when it ended without one, or the edge is not satisfied.
     pub result: Option<Blob>,
 }
 
@@ -71,7 +73,7 @@ impl Engine {
         Ok(have.graph.flows.remove(&id).flatten())
     }
 
-    async fn existing_flow(&self, id: FlowId) -> Result<Flow, Error> {
+    pub(super) async fn existing_flow(&self, id: FlowId) -> Result<Flow, Error> {
         let have = self.backend.get(&[Key::Flow(id)]).await?;
         Ok(have.graph.flow(id)?.clone())
     }
@@ -210,56 +212,56 @@ impl Engine {
         match &x.state {
             State::Active(_) => return Ok(Eligibility::Owned),
             State::Terminal(_) => return Ok(Eligibility::Terminal),
+            State::Runnable(runnable) if !runnable.gated => return Ok(Eligibility::Eligible),
             State::Runnable(_) => {}
         }
         let Some(flow) = x.flow() else { return Ok(Eligibility::Eligible) };
         let have = self.backend.get(&[Key::Flow(flow), Key::Group(flow, id)]).await?;
-        Ok(match have.graph.group((flow, id)).map(|group| group.state) {
-            None | Some(GroupState::Satisfied { .. }) => Eligibility::Eligible,
+        let fired = have.graph.group((flow, id)).map(|group| group.state);
+        Ok(match fired {
             Some(GroupState::Impossible { .. }) => Eligibility::Impossible,
-            Some(GroupState::Pending) => {
-                let waits = have.graph.group((flow, id)).is_some_and(|g| g.counters.total > 0);
-                if waits { Eligibility::BlockedByDependencies } else { Eligibility::Eligible }
-            }
+            // It was let go since the execution was read.
+            None | Some(GroupState::Satisfied { .. }) => Eligibility::Eligible,
+            Some(GroupState::Pending) => Eligibility::BlockedByDependencies,
         })
     }
 
-    /// What those that an execution waited for gave it, by the name of the edge.
+    /// What those that an execution waits for give it, by the name of the edge: all edges that have
+    /// one, with results where they are satisfied.
     pub async fn read_inputs(&self, id: ExecutionId) -> Result<Vec<FlowInput>, Error> {
         let found = self.find_execution(id).await?;
         let x = found.ok_or_else(|| Rejection::execution_not_found(id))?;
         let Some(flow) = x.flow() else { return Ok(Vec::new()) };
-        let mut named = Vec::new();
+        let mut named: Vec<FlowInput> = Vec::new();
         let mut after = None;
         loop {
             let page = Page { after, limit: PAGE_MAX };
             let query = Query::Edges(flow, Direction::Incoming(id));
             let mut listing = self.backend.list(&query, &page).await?;
             after = listing.next.take();
-            let resolved = |edge: &Edge| matches!(edge.state, EdgeState::Satisfied { .. });
-            let edges = edges(listing).into_iter().filter(resolved);
-            named.extend(edges.filter_map(|edge| Some((edge.name?, edge.upstream))));
+            let edges = edges(listing).into_iter();
+            named.extend(edges.filter_map(|edge| {
+                let (from, state) = (edge.upstream, edge.state.word());
+                Some(FlowInput { name: edge.name?, from, state, result: None })
+            }));
             if after.is_none() {
                 break;
             }
         }
-        let keys: Vec<_> = named.iter().map(|(_, from)| Key::Execution(*from)).collect();
+        let given = || named.iter().filter(|input| input.state == EdgeWord::Satisfied);
+        let keys: Vec<_> = given().map(|input| Key::Execution(input.from)).collect();
         let have = self.backend.get(&keys).await?;
+        // Those whose edge is not satisfied were not read.
         let result = |id: ExecutionId| BlobRef::result(have.execution(id).ok()?);
-        let refs: Vec<_> = named.iter().filter_map(|(_, from)| result(*from)).collect();
+        let refs: Vec<_> = given().filter_map(|input| result(input.from)).collect();
         let mut blobs = self.backend.blobs(&refs).await?;
-        let mut take = |from| {
-            let at = result(from)?;
-            let found = blobs.iter().position(|blob| blob.at == at)?;
-            Some(blobs.swap_remove(found))
-        };
-        let inputs = named.into_iter().map(|(name, from)| {
-            let result = take(from);
-            FlowInput { name, from, result }
-        });
-        let mut inputs: Vec<_> = inputs.collect();
-        inputs.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(inputs)
+        for input in &mut named {
+            let at = result(input.from);
+            let found = blobs.iter().position(|blob| Some(&blob.at) == at.as_ref());
+            input.result = found.map(|found| blobs.swap_remove(found));
+        }
+        named.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(named)
     }
 
     /// Waits until a flow has ended, up to `wait`; as it is then.

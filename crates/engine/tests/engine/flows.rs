@@ -110,7 +110,11 @@ async fn what_upstreams_gave_is_read_by_name() {
     };
     let sketch = world.sketch("a>d b>d c>d").link("a", "d", named("left"));
     let drawn = sketch.link("b", "d", named("right")).submit().await;
-    assert_eq!(engine.read_inputs(drawn.id("d")).await.unwrap(), []);
+    let before = engine.read_inputs(drawn.id("d")).await.unwrap();
+    let before: Vec<_> =
+        before.iter().map(|input| (input.name.as_str(), input.state, &input.result)).collect();
+    let waits = EdgeWord::Unsatisfied;
+    assert_eq!(before, [("left", waits, &None), ("right", waits, &None)]);
     for node in ["a", "b", "c"] {
         world.succeed(drawn.id(node)).await;
     }

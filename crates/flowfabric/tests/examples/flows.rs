@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use flowfabric::prelude::*;
 use flowfabric::{
-    Client, Code, EdgeParams, FlowDraft, FlowSearchParams, FlowWord, MemberParams, Worker, node,
+    CancellationPolicy, Client, Code, EdgeParams, FlowDraft, FlowSearchParams, FlowWord,
+    MemberParams, Worker, node,
 };
 
 use crate::stores::every_place;
@@ -75,6 +76,9 @@ async fn flows_are_the_same_everywhere() {
         assert_eq!(flow.result::<u32>("sum").await.unwrap(), 8, "{at:?}");
         assert_eq!(flow.wait(Duration::from_millis(1)).await.unwrap(), FlowWord::Open);
         flow.set_tag("shop.state", "late").await.unwrap();
+        flow.remove_tag("shop.order").await.unwrap();
+        let tags = flow.describe().await.unwrap().flow.tags;
+        assert_eq!(tags.into_keys().collect::<Vec<_>>(), ["shop.state"], "{at:?}");
         let tag = Some("shop.state:late".to_owned());
         let search = FlowSearchParams { tag, ..FlowSearchParams::default() };
         let found = fabric.flows(search).await.unwrap().flows;
@@ -101,6 +105,20 @@ async fn flows_are_the_same_everywhere() {
 }
 
 #[tokio::test]
+async fn open_flows_grow_everywhere() {
+    for at in every_place() {
+        let place = at.open().await;
+        let running = worker(&place.fabric).start().unwrap();
+        let flow = place.fabric.flow("grown").namespace("shop").open();
+        let flow = flow.node(node("a", "double", 1)).await.unwrap();
+        flow.extend().node(node("b", "double", 0).takes("a")).seal().await.unwrap();
+        assert_eq!(flow.result::<u32>("b").await.unwrap(), 4, "{at:?}");
+        assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed, "{at:?}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn refusals_are_the_same_everywhere() {
     for at in every_place() {
         let place = at.open().await;
@@ -112,7 +130,15 @@ async fn refusals_are_the_same_everywhere() {
         assert!(lost.await.unwrap_err().is(Code::UnknownNode), "{at:?}");
         let open = fabric.flow("graph").open().node(node("a", "double", 1)).await.unwrap();
         assert_eq!(open.seal().await.unwrap(), FlowWord::Open);
-        open.cancel_pending("enough").await.unwrap();
+        let child = || node("b", "double", 1).after("a");
+        let sealed = open.extend().node(child()).await.unwrap_err();
+        assert!(sealed.is(Code::FlowSealed), "{at:?}: {sealed}");
+        let done = open.cancel("enough").pending().wait(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(done.cancellation_policy, CancellationPolicy::Pending, "{at:?}");
+        assert_eq!((done.member_count, done.is_going_on(), done.repeated), (1, false, false));
+        let again = open.cancel("").flow_only().await.unwrap();
+        assert_eq!(again.cancellation_policy, CancellationPolicy::Pending, "{at:?}");
+        assert_eq!((again.reason.as_str(), again.repeated), ("enough", true), "{at:?}");
         assert_eq!(open.ended().await.unwrap(), FlowWord::Cancelled);
         let other = node("a", "double", 2);
         let taken = fabric.flow("graph").id(open.id()).open().node(other).await;

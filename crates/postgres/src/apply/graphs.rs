@@ -188,23 +188,22 @@ impl Inner {
         }
         for write in &set.executions {
             let Some(x) = &write.after else { continue };
-            let Some(flow) = x.flow().filter(|flow| self.graphs.contains_key(flow)) else {
-                continue;
-            };
-            if !matches!(&x.state, State::Runnable(runnable) if runnable.gated) {
-                self.gated.remove(&x.id);
-                continue;
-            }
-            let known = self.gated.remove(&x.id).and_then(|known| known.input);
+            let known = self.gated.remove(&x.id);
+            let waits = matches!(&x.state, State::Runnable(runnable) if runnable.gated);
+            let flow = x.flow().filter(|flow| waits && self.graphs.contains_key(flow));
+            let Some(flow) = flow else { continue };
+            let fresh = known.is_none();
             let own = inputs.get(&x.id).map(|blob| Blob::clone(blob));
-            let input = if write.before.is_none() { Some(own) } else { known };
+            let input = match write.before {
+                None => Some(own),
+                Some(_) => known.and_then(|known| known.input),
+            };
             let short = |input: &Option<Blob>| {
                 input.as_ref().is_none_or(|blob| blob.bytes.len() <= INPUT_BYTES_MAX)
             };
             let gated = Gated { execution: x.clone(), input: input.filter(short) };
             self.gated.insert(x.id, gated);
-            if write.before.is_none() {
-                let graph = self.graphs.get_mut(&flow).expect("it was just found");
+            if let (true, Some(graph)) = (fresh, self.graphs.get_mut(&flow)) {
                 graph.members.push(x.id);
                 self.grow(flow, true);
             }

@@ -2,7 +2,7 @@
 //!
 //! What is remembered is only ever a guess that the write checks: nothing is answered from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use ff_core::command::{Command, Traffic};
@@ -29,20 +29,46 @@ struct Known {
     at: Option<Tid>,
 }
 
+/// What a batch needs, as it is remembered.
+#[derive(Default)]
+pub struct Recalled {
+    /// The rows.
+    pub have: WorkingSet,
+    /// Where they stand.
+    pub places: Places,
+    /// Executions that wait for others, as far as is known.
+    pub waiting: BTreeSet<ExecutionId>,
+}
+
+impl Recalled {
+    fn names_waiting(&self, command: &Command) -> bool {
+        let named = |key: &Key| matches!(key, Key::Execution(id) if self.waiting.contains(id));
+        !self.waiting.is_empty() && needs(command, &WorkingSet::default()).iter().any(named)
+    }
+}
+
 impl Held {
     fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Known>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// The rows that a batch needs, as far as they can be guessed: executions and flows remembered,
-    /// and nothing where a creation or a step expects nothing.
-    pub fn recall(&self, batch: &[Command], graphs: &Graphs) -> Option<(WorkingSet, Places)> {
+    /// The rows that a batch needs, as far as they can be guessed: executions remembered, and nothing
+    /// where a creation or a step expects nothing; for those who tell a flow of an end, or start what
+    /// that lets go, also the flow.
+    pub fn recall(&self, batch: &[Command], graphs: &Graphs) -> Option<Recalled> {
         let held = self.lock();
-        let (mut have, mut places) = (WorkingSet::default(), Places::default());
+        let mut recalled = Recalled::default();
         for command in batch {
             let creates = command.traffic() == Traffic::Create;
+            let tells =
+                matches!(command, Command::DispatchCompletion(_) | Command::StartReleased(_));
+            // What is known of those that wait is good enough for letting them go, and for no more.
+            if !tells && recalled.names_waiting(command) {
+                return None;
+            }
+            let Recalled { have, places, waiting } = &mut recalled;
             for _ in 0..ROUNDS_MAX {
-                let keys = needs(command, &have);
+                let keys = needs(command, have);
                 if keys.is_empty() {
                     break;
                 }
@@ -60,13 +86,17 @@ impl Held {
                         }
                         // Nothing is recorded twice but by who has lost its answer.
                         Key::Step(id, number) => drop(have.steps.insert((id, number), None)),
-                        key if graphs.recall(&key, &mut have) => {}
+                        key if tells && graphs.recall(&key, have) => {
+                            if let Key::Execution(id) = key {
+                                waiting.insert(id);
+                            }
+                        }
                         _ => return None, // not ours: a guard, not a variant
                     }
                 }
             }
         }
-        Some((have, places))
+        Some(recalled)
     }
 
     /// Remembers what was written and is held now, and where it stands.

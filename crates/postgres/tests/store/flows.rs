@@ -10,13 +10,16 @@ use ff_conformance::{Dial, Store, audit};
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::dispatch::{DispatchCompletion, Dispatched};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::lease_expiry::{ExpireLease, LeaseChecked};
 use ff_core::decide::renew::Renew;
 use ff_core::decide::seal_flow::SealFlow;
 use ff_core::decide::sibling_cancel::{CancelSiblings, SiblingsCancelled};
 use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
 use ff_core::decide::start_released::StartReleased;
-use ff_core::decide::submit_flow::SubmitFlow;
-use ff_core::flow::{CancellationPolicy, EdgePolicy, FlowWord};
+use ff_core::decide::unhold::Unhold;
+use ff_core::decide::wait_children::Waiting;
+use ff_core::flow::{CancellationPolicy, EdgePolicy, FlowWord, NodeRef};
 use ff_core::fold::Key;
 use ff_core::state::PublicState;
 use ff_core::{Backend, ExecutionId, Fence, FlowId};
@@ -378,8 +381,7 @@ async fn a_flow_that_is_remembered_is_told_without_being_read() {
 #[tokio::test]
 async fn a_flow_that_another_process_extended_is_read_again() {
     let (fleet, here, there) = processes().await;
-    let open = |submission: &mut SubmitFlow| submission.seal = false;
-    let drawn = here.sketch("a>b c").with(open).submit().await;
+    let drawn = here.sketch("a>b c").open().submit().await;
     let fence = here.start(drawn.id("a")).await;
     there.link(drawn.flow, drawn.id("c"), drawn.id("b")).await;
     let told = end_and_tell(&here, drawn.flow, drawn.id("a"), fence).await;
@@ -435,6 +437,39 @@ async fn a_flow_is_cancelled_while_its_members_renew_their_leases() {
     let done = here.cancel_flow(drawn.flow, CancellationPolicy::All).await.unwrap();
     assert_eq!(done.members.len(), RUNNING);
     renewing.await.unwrap();
+    drop((here, there));
+    fleet.finish().await;
+}
+
+#[tokio::test]
+async fn a_parent_does_not_wait_for_a_group_that_fired_elsewhere() {
+    let (fleet, here, there) = processes().await;
+    let drawn = here.sketch("p").open().submit().await;
+    let (flow, p) = (drawn.flow, drawn.id("p"));
+    let fence = here.start(p).await;
+    let child = here.more(flow, "c").between(NodeRef::Name(name("c")), NodeRef::Execution(p));
+    child.extend_as(p, fence).await.unwrap();
+    there.succeed(drawn.id("c")).await;
+    there.dispatch().await;
+    assert_eq!(here.wait_children(flow, p, fence).await, Ok(Waiting::Ready));
+    drop((here, there));
+    fleet.finish().await;
+}
+
+#[tokio::test]
+async fn a_member_that_was_let_go_elsewhere_is_looked_after_here() {
+    let (fleet, here, there) = processes().await;
+    let drawn = here.sketch("a>z").submit().await;
+    there.succeed(drawn.id("a")).await;
+    there.dispatch().await;
+    let z = drawn.id("z");
+    let fence = there.start(z).await;
+    here.pass(3_600_000);
+    let expired = here.run(ExpireLease { id: z, lease_epoch: fence.lease_epoch }).await;
+    assert!(matches!(expired, Ok(LeaseChecked::Expired(_))), "{expired:?}");
+    there.run(Hold { id: z, reason: "wait".to_owned() }).await.unwrap();
+    here.run(Unhold { id: z }).await.unwrap();
+    here.take(z).await;
     drop((here, there));
     fleet.finish().await;
 }

@@ -23,6 +23,7 @@ mod server;
 mod stores;
 mod tls;
 mod trouble;
+mod turns;
 mod wakes;
 
 use std::sync::Arc;

@@ -16,8 +16,8 @@ use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::{ClaimAsk, ExecutionId, FlowId, Millis};
 use ff_wire::flow::{
-    EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary, MemberPage,
-    MemberParams,
+    CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
+    MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::TagsRequest;
@@ -188,7 +188,11 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.search_flows(search).await
     }
 
-    async fn cancel_flow(&self, cancel: CancelFlow, wait: Duration) -> Result<(), Error> {
+    async fn cancel_flow(
+        &self,
+        cancel: CancelFlow,
+        wait: Duration,
+    ) -> Result<CancelFlowAnswer, Error> {
         self.inner.cancel_flow(cancel, wait).await
     }
 

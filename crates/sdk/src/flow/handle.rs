@@ -1,5 +1,6 @@
 //! One flow: what became of it, and what is to become of it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,16 @@ use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::flow::{CancellationPolicy, FlowWord};
 use ff_core::text::NodeName;
 use ff_core::{ExecutionId, FlowId};
-use ff_wire::flow::{EdgePage, EdgeParams, FlowSnapshot, FlowSummary, MemberPage, MemberParams};
+use ff_wire::flow::{
+    CancelFlowAnswer, EdgePage, EdgeParams, FlowSnapshot, FlowSummary, MemberPage, MemberParams,
+};
 use ff_wire::steer::TagsRequest;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::client::{Handle, ROUND};
 use crate::fabric::Fabric;
+use crate::flow::FlowExtension;
 
 /// One flow.
 #[derive(Clone)]
@@ -67,19 +71,17 @@ impl FlowHandle {
         Ok(self.fabric.wait_flow(self.id, wait).await?.flow.state)
     }
 
-    /// Cancels it with all its members, whatever they are doing.
-    pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.cancel_with(CancellationPolicy::All, reason.into()).await
-    }
-
-    /// Cancels it with those of its members that do not run yet.
-    pub async fn cancel_pending(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.cancel_with(CancellationPolicy::Pending, reason.into()).await
-    }
-
-    async fn cancel_with(&self, policy: CancellationPolicy, reason: String) -> Result<(), Error> {
+    /// Cancels it with all its members, whatever they are doing, unless something else is said
+    /// before it is awaited. The answer tells what was done.
+    pub fn cancel(&self, reason: impl Into<String>) -> FlowCancel {
+        let (policy, reason) = (CancellationPolicy::All, reason.into());
         let cancel = CancelFlow { flow: self.id, policy, reason };
-        self.fabric.cancel_flow(cancel, Duration::ZERO).await
+        FlowCancel { fabric: Arc::clone(&self.fabric), cancel, wait: Duration::ZERO }
+    }
+
+    /// Adds nodes to a flow that is open. They may wait for those that are there, by their names.
+    pub fn extend(&self) -> FlowExtension {
+        FlowExtension::new(self.clone())
     }
 
     /// Where it stands, and what its members wait for.
@@ -117,6 +119,64 @@ impl FlowHandle {
         let set = [(key.into(), value.into())].into();
         let edit = TagsRequest { set, ..TagsRequest::default() };
         self.fabric.set_flow_tags(self.id, edit).await
+    }
+
+    /// Removes a tag.
+    pub async fn remove_tag(&self, key: impl Into<String>) -> Result<(), Error> {
+        let remove = [key.into()].into();
+        let edit = TagsRequest { remove, ..TagsRequest::default() };
+        self.fabric.set_flow_tags(self.id, edit).await
+    }
+
+    /// Sets and removes tags in one change.
+    pub async fn set_tags(&self, edit: TagsRequest) -> Result<(), Error> {
+        self.fabric.set_flow_tags(self.id, edit).await
+    }
+
+    pub(super) fn fabric(&self) -> &dyn Fabric {
+        &*self.fabric
+    }
+}
+
+/// A flow that is about to be cancelled: await it.
+#[must_use = "nothing is cancelled until it is awaited"]
+pub struct FlowCancel {
+    fabric: Arc<dyn Fabric>,
+    cancel: CancelFlow,
+    wait: Duration,
+}
+
+impl FlowCancel {
+    /// With those of its members that do not run; the others go on.
+    pub fn pending(self) -> Self {
+        self.policy(CancellationPolicy::Pending)
+    }
+
+    /// Without its members: they go on.
+    pub fn flow_only(self) -> Self {
+        self.policy(CancellationPolicy::FlowOnly)
+    }
+
+    fn policy(mut self, policy: CancellationPolicy) -> Self {
+        self.cancel.policy = policy;
+        self
+    }
+
+    /// Waits until its members are cancelled, up to so long; a server waits a minute at most. If
+    /// they are too many for that, the error is `timeout`, and the rest is cancelled all the same.
+    /// When nobody waits, the answer says whether it is still going on.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+}
+
+impl IntoFuture for FlowCancel {
+    type Output = Result<CancelFlowAnswer, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.fabric.cancel_flow(self.cancel, self.wait).await })
     }
 }
 

@@ -1,7 +1,9 @@
 //! A node of a flow that is being put together: what to run, what it waits for, and what it is given.
 
 use ff_core::decide::create::Create;
-use ff_core::flow::{self, DependencyKind, EdgePolicy, Graph, Link, NodeRef, OnSatisfied};
+use ff_core::flow::{
+    self, DependencyKind, EdgePolicy, Graph, Link, NodeRef, OnImpossible, OnSatisfied,
+};
 use ff_core::text::{EdgeName, NodeName};
 use ff_core::{Code, ExecutionId, Rejection};
 use serde::Serialize;
@@ -16,7 +18,14 @@ pub fn node(name: impl AsRef<str>, kind: impl AsRef<str>, input: impl Serialize)
         let name = NodeName::new(name.as_ref())?;
         // The flow decides the id, and is not known yet.
         let create = draft(ExecutionId::FIRST, kind.as_ref(), &input)?;
-        Ok(Parts { name, create, links: Vec::new(), join: Join::All, let_run: false })
+        Ok(Parts {
+            name,
+            create,
+            links: Vec::new(),
+            join: Join::All,
+            let_run: false,
+            or_run: false,
+        })
     };
     Node(parts())
 }
@@ -31,6 +40,7 @@ struct Parts {
     links: Vec<Link>,
     join: Join,
     let_run: bool,
+    or_run: bool,
 }
 
 /// How many of those that a node waits for it takes.
@@ -117,6 +127,16 @@ impl Node {
         self
     }
 
+    /// Runs also when enough of them can no longer be as they should be, instead of being skipped:
+    /// its handler finds out with [`Context::input`](crate::Context::input) which of them are.
+    pub fn run_if_impossible(mut self) -> Self {
+        say(&mut self.0, |parts| {
+            parts.or_run = true;
+            Ok(())
+        });
+        self
+    }
+
     fn set(mut self, set: impl FnOnce(&mut Create) -> Result<(), Error>) -> Self {
         say(&mut self.0, |parts| set(&mut parts.create));
         self
@@ -146,16 +166,18 @@ impl Node {
 
     /// Puts it into a graph, as far as the flow need not be known for that.
     pub(super) fn add_to(self, graph: &mut Graph) -> Result<(), Error> {
-        let Parts { name, create, links, join, let_run } = self.0?;
+        let Parts { name, create, links, join, let_run, or_run } = self.0?;
         let on_satisfied = if let_run { OnSatisfied::LetRun } else { OnSatisfied::CancelRemaining };
+        let on_impossible = if or_run { OnImpossible::Run } else { OnImpossible::Skip };
         let policy = match join {
-            Join::All if let_run => {
-                let why = "waits for all: let_run needs any_of or quorum";
+            Join::All if let_run || or_run => {
+                let word = if let_run { "let_run" } else { "run_if_impossible" };
+                let why = format!("waits for all: {word} needs any_of or quorum");
                 return Err(Rejection::invalid(Code::InvalidInput, "node", name, why).into());
             }
             Join::All => None,
-            Join::Any => Some(EdgePolicy::any_of(on_satisfied)),
-            Join::Quorum(k) => Some(EdgePolicy::quorum(k, on_satisfied)),
+            Join::Any => Some(EdgePolicy::AnyOf { on_satisfied, on_impossible }),
+            Join::Quorum(k) => Some(EdgePolicy::Quorum { k, on_satisfied, on_impossible }),
         };
         graph.joins.extend(policy.map(|policy| (NodeRef::Name(name.clone()), policy)));
         graph.links.extend(links);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ff_core::flow::{DependencyKind, FlowWord, PublicFlowState};
+use ff_core::flow::{CancellationPolicy, DependencyKind, FlowWord, PublicFlowState};
 use ff_core::state::PublicState;
 use ff_core::{Code, FlowId};
 use ff_sdk::{Client, Context, Error, FlowHandle, Result, Running, node};
@@ -128,6 +128,10 @@ async fn what_cannot_be_drawn_is_told_before_anything_is_done() {
         (flow().node(one()).node(node("b", "x", ()).after("a").quorum(2)), Code::QuorumTooLarge),
         (flow().node(one()).node(node("b", "x", ()).after("a").let_run()), Code::InvalidInput),
         (
+            flow().node(one()).node(node("b", "x", ()).after("a").run_if_impossible()),
+            Code::InvalidInput,
+        ),
+        (
             flow().node(one()).node(node("b", "x", ()).reads("a", "x").reads("a", "y")),
             Code::InvalidInput,
         ),
@@ -223,7 +227,8 @@ async fn an_input_that_is_not_there_is_told_by_name() {
     async fn asks(ctx: Context, (): ()) -> Result<()> {
         let error = ctx.input::<u32>("nobody").await.unwrap_err();
         assert!(error.to_string().contains("there are: a, b"), "{error}");
-        assert_eq!(ctx.input::<Option<u32>>("nobody").await?, None);
+        let error = ctx.input::<Option<u32>>("nobody").await.unwrap_err();
+        assert!(error.to_string().contains("there is no input \"nobody\""), "{error}");
         let error = ctx.input::<u32>("b").await.unwrap_err();
         assert!(error.to_string().contains("left no result"), "{error}");
         ctx.input::<String>("a").await?;
@@ -255,6 +260,29 @@ async fn an_input_that_is_not_there_is_told_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_lost_gave_nothing() {
+    async fn asks(ctx: Context, (): ()) -> Result<(u32, Option<u32>)> {
+        let error = ctx.input::<u32>("slow").await.unwrap_err();
+        assert!(error.to_string().contains("its edge is unsatisfied"), "{error}");
+        Ok((ctx.input("fast").await?, ctx.input("slow").await?))
+    }
+    let (_, client) = open();
+    let running = start(&client);
+    let asking = client.worker("asking").handle("asks", asks).start().unwrap();
+    let join = node("end", "asks", ()).lane("asking").reads("one", "fast").reads("two", "slow");
+    let flow = client
+        .flow("any")
+        .node(node("one", "double", 1))
+        .node(node("two", "double", 2).delay(HOUR))
+        .node(join.any_of().let_run())
+        .await
+        .unwrap();
+    assert_eq!(flow.result::<(u32, Option<u32>)>("end").await.unwrap(), (2, None));
+    asking.stop().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_flow_ends_when_it_is_sealed() {
     let (_, client) = open();
     let running = start(&client);
@@ -267,29 +295,88 @@ async fn an_open_flow_ends_when_it_is_sealed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flow_is_cancelled_with_all_or_with_what_waits() {
+async fn an_open_flow_is_added_to_until_it_is_sealed() {
+    let (_, client) = open();
+    let running = start(&client);
+    let flow = client.flow("open").namespace("studio").open().node(node("a", "double", 1));
+    let flow = flow.await.unwrap();
+    let more = || flow.extend().node(node("sum", "add", ()).reads("a", "a").reads("b", "b"));
+    let refused = more().await.unwrap_err();
+    assert!(refused.is(Code::UnknownNode), "{refused}");
+    let more = || more().node(node("b", "double", 2)).seal();
+    more().await.unwrap();
+    assert_eq!(flow.result::<u32>("sum").await.unwrap(), 6);
+    assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed);
+    more().await.unwrap();
+    let refused = flow.extend().node(node("c", "double", 1)).await.unwrap_err();
+    assert!(refused.is(Code::FlowAlreadyTerminal), "{refused}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_that_can_never_be_runs_if_it_was_asked_to() {
+    async fn asks(ctx: Context, (): ()) -> Result<Option<u32>> {
+        Ok(ctx.input("first").await?)
+    }
+    let (_, client) = open();
+    let running = start(&client);
+    let asking = client.worker("asking").handle("asks", asks).start().unwrap();
+    let flow = client
+        .flow("alternatives")
+        .node(node("one", "fail", 1))
+        .node(node("two", "fail", 1))
+        .node(
+            node("end", "asks", ())
+                .lane("asking")
+                .any_of()
+                .run_if_impossible()
+                .reads("one", "first")
+                .after("two"),
+        )
+        .await
+        .unwrap();
+    assert_eq!(flow.result::<Option<u32>>("end").await.unwrap(), None);
+    asking.stop().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flow_is_cancelled_with_all_with_what_waits_or_alone() {
     let (_, client) = open();
     let running = start(&client);
     let draft = || {
         let flow = client.flow("endless").node(node("runs", "never", 1));
         flow.node(node("waits", "double", 1).after("runs"))
     };
-    for pending in [false, true] {
+    for policy in CancellationPolicy::ALL {
         let flow = draft().await.unwrap();
         let runs = flow.node("runs").unwrap();
         assert_eq!(runs.wait(Duration::from_secs(1)).await.unwrap(), PublicState::Active);
-        if pending {
-            flow.cancel_pending("enough").await.unwrap();
-        } else {
-            flow.cancel("enough").await.unwrap();
-        }
+        let cancel = match policy {
+            CancellationPolicy::All => flow.cancel("enough"),
+            CancellationPolicy::Pending => flow.cancel("enough").pending(),
+            CancellationPolicy::FlowOnly => flow.cancel("enough").flow_only(),
+        };
+        let done = cancel.wait(HOUR).await.unwrap();
+        assert_eq!((done.cancellation_policy, done.repeated), (*policy, false));
+        let members = match policy {
+            CancellationPolicy::All => 2,
+            CancellationPolicy::Pending => 1,
+            CancellationPolicy::FlowOnly => 0,
+        };
+        assert_eq!((done.member_count, done.is_going_on()), (members, false));
+        let again = flow.cancel("again").await.unwrap();
+        assert_eq!((again.cancellation_policy, again.reason.as_str()), (*policy, "enough"));
+        assert!(again.repeated);
         assert_eq!(flow.ended().await.unwrap(), FlowWord::Cancelled);
         let states = states(&flow).await;
-        assert_eq!(states["waits"], PublicState::Cancelled);
-        let kept = if pending { PublicState::Active } else { PublicState::Cancelled };
-        assert_eq!(states["runs"], kept);
+        let or = |cancelled, kept| if cancelled { PublicState::Cancelled } else { kept };
+        assert_eq!(states["waits"], or(members > 0, PublicState::WaitingChildren));
+        assert_eq!(states["runs"], or(members > 1, PublicState::Active));
         assert_eq!(flow.describe().await.unwrap().flow.cancel_reason.as_deref(), Some("enough"));
-        runs.cancel("enough").await.unwrap();
+        if members < 2 {
+            runs.cancel("enough").await.unwrap();
+        }
     }
     running.stop().await.unwrap();
 }

@@ -119,7 +119,9 @@ pub async fn wait(
     Ok(Json(server.execute(request.into_command(id, flow)).await?.into()))
 }
 
-/// What those that an execution waited for gave it
+/// What those that an execution waits for give it
+///
+/// All edges into it that have a name, with results where they are satisfied.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/inputs", tag = "executions",
     operation_id = "read_inputs", params(Id),
@@ -133,7 +135,10 @@ pub async fn inputs(
     Id(id): Id,
 ) -> Result<Json<InputsAnswer>, Refused> {
     let read = Box::pin(server.engine().read_inputs(id)).await?;
-    let named = |FlowInput { name, from, result }| (name.into(), NamedInput::new(from, result));
+    let named = |input: FlowInput| {
+        let FlowInput { name, from, state, result } = input;
+        (name.into(), NamedInput::new(from, state, result))
+    };
     Ok(Json(InputsAnswer { inputs: read.into_iter().map(named).collect() }))
 }
 

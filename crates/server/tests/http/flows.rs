@@ -1,5 +1,6 @@
 //! The life of a flow: its executions begin when those that they wait for have ended.
 
+use ff_core::ExecutionId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -58,6 +59,8 @@ async fn a_flow_is_submitted_worked_off_and_read() {
         [&json!("waiting_children"), &json!(flow), &json!("end")]
     );
     assert_eq!(waiting["creator_identity"], "ada");
+    let inputs = site.get(&path(end, "/inputs")).await.body["inputs"].clone();
+    assert_eq!(inputs["from_left"], json!({"execution_id": left, "edge_state": "unsatisfied"}));
     site.finish(start, json!(1)).await;
     let claimed = site.claim().await;
     assert_eq!((&claimed["flow_id"], &claimed["node"]), (&json!(flow), &json!("left")));
@@ -75,8 +78,8 @@ async fn a_flow_is_submitted_worked_off_and_read() {
     site.dispatch().await;
     assert_eq!(site.get(&path(end, "/eligibility")).await.body, json!({"status": "eligible"}));
     let inputs = site.get(&path(end, "/inputs")).await.body;
-    let from_left = json!({"execution_id": left, "result": {"l": 2}, "encoding": "json"});
-    let from_right = json!({"execution_id": right, "result": "r", "encoding": "json"});
+    let input = |id: ExecutionId, result: Value| json!({"execution_id": id, "edge_state": "satisfied", "result": result, "encoding": "json"});
+    let (from_left, from_right) = (input(left, json!({"l": 2})), input(right, json!("r")));
     assert_eq!(inputs, json!({"inputs": {"from_left": from_left, "from_right": from_right}}));
     assert_eq!(site.get(&path(start, "/inputs")).await.body, json!({"inputs": {}}));
     site.finish(end, json!(null)).await;

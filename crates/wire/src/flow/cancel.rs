@@ -1,5 +1,6 @@
 //! Cancelling flows.
 
+use ff_core::decide::cancel_flow::FlowCancelled;
 use ff_core::flow::CancellationPolicy;
 use ff_core::{Code, ExecutionId, Rejection};
 use serde::de::Error as _;
@@ -10,7 +11,7 @@ use crate::bounds::{WAIT_MS_MAX, check_wait};
 use crate::words;
 
 /// Members that an answer names.
-pub const NAMED_MAX: usize = 1_000;
+const NAMED_MAX: usize = 1_000;
 /// Another word for `cancel_flow_only`.
 const FLOW_ONLY: &str = "flow_only";
 
@@ -85,6 +86,31 @@ pub struct CancelFlowAnswer {
     pub member_execution_ids: Vec<ExecutionId>,
     /// Whether it was cancelled before.
     pub repeated: bool,
+}
+
+impl CancelFlowAnswer {
+    /// What was done; `member_count` is how many members that concerned, of which some are named.
+    pub fn new(done: FlowCancelled, member_count: u64) -> Self {
+        let FlowCancelled { policy, reason, mut members, scheduled, repeated } = done;
+        members.truncate(NAMED_MAX);
+        Self {
+            status: if scheduled {
+                CancelFlowStatus::CancellationScheduled
+            } else {
+                CancelFlowStatus::Cancelled
+            },
+            cancellation_policy: policy,
+            reason,
+            member_count,
+            member_execution_ids: members,
+            repeated,
+        }
+    }
+
+    /// Whether some members are still to be cancelled; that goes on by itself.
+    pub fn is_going_on(&self) -> bool {
+        self.status == CancelFlowStatus::CancellationScheduled
+    }
 }
 
 /// Whether the members of a cancelled flow have been dealt with.

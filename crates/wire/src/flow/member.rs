@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ff_core::decide::add_member::{AddMember, Added};
 use ff_core::decide::group_policy::PolicySet;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
+use ff_core::flow::EdgeWord;
 use ff_core::fold::Blob;
 use ff_core::{ExecutionId, FlowId, Rejection, view};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::bounds::check_limit;
 use crate::lease::Fence;
 use crate::payload::{Json, fields_of, present};
 use crate::snapshot::ExecutionSnapshot;
+use crate::words;
 
 /// Members in a page when nobody says.
 pub const LIMIT_DEFAULT: u32 = 100;
@@ -161,20 +163,23 @@ impl From<Waiting> for WaitChildrenAnswer {
     }
 }
 
-/// What those that an execution waited for gave it.
+/// What those that an execution waits for give it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InputsAnswer {
     /// By the name of the edge; edges without a name give nothing.
     pub inputs: BTreeMap<String, NamedInput>,
 }
 
-/// What one of them gave.
+/// What one of them gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NamedInput {
     /// Which.
     #[schema(value_type = String)]
     pub execution_id: ExecutionId,
-    /// Its result, when it is JSON; absent when it ended without one, or otherwise.
+    /// Whether the edge is satisfied: only then is there a result.
+    #[schema(value_type = words::EdgeWord)]
+    pub edge_state: EdgeWord,
+    /// Its result, when it is JSON; absent when it ended without one.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Json>, nullable = false)]
     pub result: Option<Json>,
@@ -190,9 +195,9 @@ pub struct NamedInput {
 
 impl NamedInput {
     /// What this execution left.
-    pub fn new(execution_id: ExecutionId, result: Option<Blob>) -> Self {
+    pub fn new(execution_id: ExecutionId, edge_state: EdgeWord, result: Option<Blob>) -> Self {
         let (result, result_base64, encoding) = fields_of(result);
-        Self { execution_id, result, result_base64, encoding }
+        Self { execution_id, edge_state, result, result_base64, encoding }
     }
 }
 
