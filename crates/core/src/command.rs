@@ -164,4 +164,13 @@ commands! {
     ReconcileSiblings in sibling_reconcile
     ReconcileGroup in reconcile_group
     TrimFlow in trim_flow
+    Suspend in suspend
+    CreateWaitpoint in create_waitpoint
+    CloseWaitpoint in close_waitpoint
+    DeliverSignal in deliver
+    Resume in resume
+    TimeOutSuspension in suspension_timeout
+    ExpireWaitpoint in waitpoint_expiry
+    SeedKey in keys
+    RotateKey in keys
 }

@@ -96,7 +96,11 @@ impl Ended {
             Ending::Failed(_)
             | Ending::Expired { .. }
             | Ending::Cancelled {
-                by: CancelledBy::Worker | CancelledBy::Operator | CancelledBy::CancelFlow,
+                by:
+                    CancelledBy::Worker
+                    | CancelledBy::Operator
+                    | CancelledBy::CancelFlow
+                    | CancelledBy::SystemTimeout,
                 ..
             } => &mut self.badly,
         }

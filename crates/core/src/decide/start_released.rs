@@ -43,8 +43,12 @@ impl Decide for StartReleased {
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let waits = |x: &&Execution| {
-            let gated = matches!(&x.state, State::Runnable(runnable) if runnable.gated);
-            gated && x.input_from.is_none() && self.suits(x)
+            let waits = match &x.state {
+                State::Runnable(runnable) => runnable.gated,
+                State::Suspended(_) => true,
+                State::Active(_) | State::Terminal(_) => false,
+            };
+            waits && x.input_from.is_none() && self.suits(x)
         };
         let known = have.executions.values().flatten().filter(waits);
         known.map(|x| Key::Input(x.id)).collect()

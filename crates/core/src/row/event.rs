@@ -30,6 +30,9 @@ pub struct EventRow {
     pub priority_from: Option<i64>,
     pub priority_to: Option<i64>,
     pub members: Option<i64>,
+    pub signal_id: Option<[u8; 16]>,
+    pub waitpoint_id: Option<[u8; 16]>,
+    pub source_identity: Option<String>,
 }
 
 impl From<&Event> for EventRow {
@@ -74,14 +77,27 @@ impl From<&Event> for EventRow {
                 row.outcome = Some(outcome.to_string());
                 row.reason = Some(reason.clone());
             }
-            EventKind::Held { reason } => row.reason = Some(reason.clone()),
+            EventKind::Suspended { attempt_index, reason } => {
+                row.attempt_index = Some(i64::from(*attempt_index));
+                row.outcome = Some(reason.to_string());
+            }
+            EventKind::Signal { signal_id, waitpoint_id, name, source_identity, effect } => {
+                row.signal_id = Some(signal_id.into_bytes());
+                row.waitpoint_id = Some(waitpoint_id.into_bytes());
+                row.reason = Some(name.to_string());
+                row.source_identity = Some(source_identity.clone());
+                row.outcome = Some(effect.to_string());
+            }
+            EventKind::Held { reason } | EventKind::Resumed { reason } => {
+                row.reason = Some(reason.clone());
+            }
             EventKind::FlowCancelRequested { policy, reason, members } => {
                 row.outcome = Some(policy.to_string());
                 row.reason = Some(reason.clone());
                 row.members = Some(i64::from(*members));
             }
             EventKind::FlowEnded { state } => row.outcome = Some(state.to_string()),
-            EventKind::Unheld | EventKind::FlowReopened => {}
+            EventKind::Unheld | EventKind::Escalated | EventKind::FlowReopened => {}
         }
         row
     }
@@ -129,6 +145,19 @@ impl EventRow {
                 to: number("priority_to", present("priority_to", self.priority_to)?)?,
             },
             EventName::Replayed => EventKind::Replayed { outcome: outcome()?, reason: reason()? },
+            EventName::Suspended => EventKind::Suspended {
+                attempt_index: index()?,
+                reason: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
+            },
+            EventName::Signal => EventKind::Signal {
+                signal_id: Uuid::from_bytes(present("signal_id", self.signal_id)?),
+                waitpoint_id: Uuid::from_bytes(present("waitpoint_id", self.waitpoint_id)?),
+                name: parse("reason", &reason()?)?,
+                source_identity: present("source_identity", self.source_identity.clone())?,
+                effect: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
+            },
+            EventName::Resumed => EventKind::Resumed { reason: reason()? },
+            EventName::Escalated => EventKind::Escalated,
             EventName::Held => EventKind::Held { reason: reason()? },
             EventName::Unheld => EventKind::Unheld,
             EventName::FlowCancelRequested => EventKind::FlowCancelRequested {

@@ -1,0 +1,65 @@
+//! Close a waitpoint that the holder made and will not use.
+//!
+//! Sent twice, or after it expired: nothing to do.
+
+use uuid::Uuid;
+
+use super::mailbox;
+use super::{COMMAND_BYTES, Decide, holder};
+use crate::command::Traffic;
+use crate::error::{Code, Rejection};
+use crate::execution::Fence;
+use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WorkingSet};
+use crate::ids::ExecutionId;
+use crate::limits::Config;
+use crate::suspension::{CloseReason, WaitpointState};
+
+/// Close a pending waitpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseWaitpoint {
+    /// Of which execution.
+    pub id: ExecutionId,
+    /// Proof of holding it.
+    pub fence: Fence,
+    /// Which.
+    pub waitpoint: Uuid,
+}
+
+impl Decide for CloseWaitpoint {
+    type Reply = ();
+    const NAME: &'static str = "close_waitpoint";
+    const TRAFFIC: Traffic = Traffic::Finish;
+
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        mailbox::keys(self.id)
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+        let x = have.execution(self.id)?;
+        let at = cx.at(x);
+        holder(x, self.fence, at)?;
+        let Some(row) = have.waits.waitpoint(x.id, self.waitpoint) else {
+            let said = format!("{} has no waitpoint {}", x.id, self.waitpoint);
+            return Err(Rejection::new(Code::WaitpointNotFound, said));
+        };
+        match row.state {
+            WaitpointState::Pending { .. } => {
+                let waitpoints = vec![row.closed(at, CloseReason::ProactiveClose)];
+                let waits = WaitEffects { waitpoints, ..WaitEffects::default() };
+                let held = LeaseRow::of(x);
+                let effects = Effects { held, waits: Some(Box::new(waits)), ..Effects::default() };
+                Ok(Change { reply: (), effects })
+            }
+            // Whoever runs waits nowhere: its suspension is over.
+            WaitpointState::Active { .. } | WaitpointState::Closed { .. } => Ok(Change::none(())),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The keys that sign tokens: the first one, and the next.
+//!
+//! Sent twice: the first key is there already, the next one is the current one already; both say so.
+
+use super::{Again, COMMAND_BYTES, Decide};
+use crate::command::Traffic;
+use crate::error::Rejection;
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::keyring::{KeyChange, Keyring, Rotation, Seeding};
+use crate::limits::Config;
+
+/// A secret on its way to the store; it shows itself to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretHex(pub String);
+
+impl std::fmt::Debug for SecretHex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretHex(…)")
+    }
+}
+
+/// Give a store its first key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeedKey {
+    /// Its name.
+    pub kid: String,
+    /// The secret, in hexadecimal.
+    pub secret_hex: SecretHex,
+}
+
+/// Sign with another key from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotateKey {
+    /// Its name.
+    pub kid: String,
+    /// The secret, in hexadecimal.
+    pub secret_hex: SecretHex,
+    /// How long tokens of the key before it are still accepted.
+    pub grace_ms: u64,
+}
+
+/// The answer to a first key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seeded {
+    /// It signs now.
+    Seeded,
+    /// It was there.
+    AlreadySeeded {
+        /// Whether with the same secret.
+        same_secret: bool,
+    },
+}
+
+/// The answer to another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rotated {
+    /// It signs now.
+    Rotated {
+        /// The key before it.
+        previous_kid: Option<String>,
+        /// Keys that are gone for good.
+        gc_count: usize,
+    },
+    /// It signed already.
+    Noop,
+}
+
+fn change<R>(reply: R, change: KeyChange) -> Change<R> {
+    let waits = WaitEffects { keys: Some(change), ..WaitEffects::default() };
+    Change { reply, effects: Effects { waits: Some(Box::new(waits)), ..Effects::default() } }
+}
+
+impl Decide for SeedKey {
+    type Reply = Seeded;
+    const NAME: &'static str = "seed_signing_key";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        vec![Key::Keyring]
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Seeded>, Rejection> {
+        let keys = have.waits.keyring.clone().unwrap_or_default();
+        Ok(match keys.seed(&self.kid, &self.secret_hex.0, cx.now)? {
+            Seeding::Seeded { change: seeded } => change(Seeded::Seeded, seeded),
+            Seeding::AlreadySeeded { same_secret, .. } => {
+                Change::none(Seeded::AlreadySeeded { same_secret })
+            }
+        })
+    }
+
+    fn again(_: &Seeded) -> Again<Seeded> {
+        Again::Further
+    }
+}
+
+impl Decide for RotateKey {
+    type Reply = Rotated;
+    const NAME: &'static str = "rotate_signing_key";
+    const TRAFFIC: Traffic = Traffic::Admin;
+
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+        vec![Key::Keyring]
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Rotated>, Rejection> {
+        let keys: Keyring = have.waits.keyring.clone().unwrap_or_default();
+        let rotation = keys.rotate(&self.kid, &self.secret_hex.0, self.grace_ms, cx.now)?;
+        Ok(match rotation {
+            Rotation::Noop { .. } => Change::none(Rotated::Noop),
+            Rotation::Rotated { previous_kid, gc_count, change: rotated, .. } => {
+                let previous_kid = previous_kid.map(|kid| kid.to_string());
+                change(Rotated::Rotated { previous_kid, gc_count }, rotated)
+            }
+        })
+    }
+
+    fn again(_: &Rotated) -> Again<Rotated> {
+        Again::Reply(Rotated::Noop)
+    }
+}
