@@ -176,6 +176,8 @@ words! {
         LeaseExpiry = "lease_expiry",
         AttemptTimeout = "attempt_timeout",
         Deadline = "deadline",
+        SuspensionTimeout = "suspension_timeout",
+        WaitpointExpiry = "waitpoint_expiry",
         IdempotencyExpiry = "idempotency_expiry",
         Retention = "retention",
         CompletionDispatch = "completion_dispatch",

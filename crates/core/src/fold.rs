@@ -229,7 +229,9 @@ impl BlobRef {
                 attempt: Some(attempt),
                 ..
             }) => Some(Self::Result(x.id, attempt.index)),
-            State::Terminal(_) | State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
+                None
+            }
         }
     }
 

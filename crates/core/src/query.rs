@@ -12,6 +12,7 @@ use crate::ids::{ExecutionId, FlowId, Partition};
 use crate::limits::{DEPTH_MAX, PAGE_MAX};
 use crate::state::PublicState;
 use crate::step::StepRecord;
+use crate::suspension::SuspensionReason;
 use crate::text::{ConsumerName, FlowKind, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
@@ -46,6 +47,23 @@ pub enum Query {
     Members(FlowId),
     /// How many members of a flow are in each public state. Not paged.
     Buckets(FlowId),
+    /// Waitpoints that are not closed, of one execution or of all, by id.
+    Waitpoints(Option<ExecutionId>),
+    /// Suspended executions with their suspensions, longest first.
+    Suspended(Box<SuspendedSearch>),
+    /// The signals of one execution, in the order of their arrival.
+    Signals(ExecutionId),
+}
+
+/// Which suspended executions to find. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuspendedSearch {
+    /// In this partition.
+    pub partition: Option<Partition>,
+    /// In this namespace.
+    pub namespace: Option<Namespace>,
+    /// For this reason.
+    pub reason: Option<SuspensionReason>,
 }
 
 /// Which edges of a flow.

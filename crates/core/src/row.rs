@@ -6,10 +6,12 @@
 mod event;
 mod execution;
 mod flow;
+mod suspension;
 
 pub use event::EventRow;
 pub use execution::{ExecutionRow, LeaseColumns};
 pub use flow::{EdgeRow, FlowRow, GroupRow};
+pub use suspension::{KeyColumns, SignalRow, SuspendKeyRow, SuspensionRow, WaitpointRow};
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -217,12 +217,8 @@ impl AttemptLine {
     pub fn current(x: &Execution) -> Option<Self> {
         match &x.state {
             State::Terminal(terminal) => terminal.last_attempt(x.id).map(Self::from),
-            State::Runnable(_) | State::Active(_) | State::Suspended(_) => current_attempt(x).map(|attempt| Self {
-                attempt,
-                ended_at: None,
-                outcome: None,
-                failure: None,
-            }),
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => current_attempt(x)
+                .map(|attempt| Self { attempt, ended_at: None, outcome: None, failure: None }),
         }
     }
 }

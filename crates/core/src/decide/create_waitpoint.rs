@@ -77,11 +77,8 @@ impl Decide for CreateWaitpoint {
         let state = WaitpointState::Pending { expires_at: at.plus(self.expires_in_ms) };
         let made = (self.waitpoint, &self.key);
         let (row, token) = signer.waitpoint((x, index), made, state, at);
-        let waits = WaitEffects {
-            waitpoints: vec![row],
-            keys: signer.change,
-            ..WaitEffects::default()
-        };
+        let waits =
+            WaitEffects { waitpoints: vec![row], keys: signer.change, ..WaitEffects::default() };
         let effects = Effects { held, waits: Some(Box::new(waits)), ..Effects::default() };
         Ok(Change { reply: Some(token), effects })
     }

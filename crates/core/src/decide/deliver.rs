@@ -17,7 +17,7 @@ use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::Keyring;
 use crate::limits::{
-    Config, DURATION_MS_MAX, SIGNALS_MAX, SIGNAL_PAYLOAD_BYTES_MAX, SIGNAL_TEXT_BYTES_MAX,
+    Config, DURATION_MS_MAX, SIGNAL_PAYLOAD_BYTES_MAX, SIGNAL_TEXT_BYTES_MAX, SIGNALS_MAX,
 };
 use crate::suspension::{
     CloseReason, Effect, Signal, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
@@ -177,9 +177,7 @@ impl DeliverSignal {
         have: &'h WorkingSet,
         at: Millis,
     ) -> Result<Option<(&'h Suspended, &'h Suspension)>, Rejection> {
-        let refused = |code, said: String| {
-            Err(Rejection::new(code, said).standing(x.standing()))
-        };
+        let refused = |code, said: String| Err(Rejection::new(code, said).standing(x.standing()));
         let closed = format!("waitpoint {} of {} is closed", row.id, x.id);
         match (&x.state, row.state) {
             (State::Terminal(terminal), _) => {
@@ -219,7 +217,8 @@ impl Decide for DeliverSignal {
         prose("correlation_id", correlation, SIGNAL_TEXT_BYTES_MAX)?;
         let bytes = self.payload.as_ref().map_or(0, Bytes::len);
         if bytes > SIGNAL_PAYLOAD_BYTES_MAX {
-            let why = format!("is {bytes} bytes long; at most {SIGNAL_PAYLOAD_BYTES_MAX} are allowed");
+            let why =
+                format!("is {bytes} bytes long; at most {SIGNAL_PAYLOAD_BYTES_MAX} are allowed");
             return Err(Rejection::invalid(Code::PayloadTooLarge, "payload", "", why));
         }
         for (field, ms) in

@@ -48,7 +48,9 @@ impl OnExecution for Fail {
                     delay_until: runnable.wait.map_or(x.updated_at, |wait| wait.until),
                     next_attempt_index: x.counts.attempts,
                 },
-                State::Active(_) | State::Suspended(_) | State::Terminal(_) => Failed::TerminalFailed,
+                State::Active(_) | State::Suspended(_) | State::Terminal(_) => {
+                    Failed::TerminalFailed
+                }
             }));
         }
         let active = holder(x, self.fence, cx.at(x))?.clone();

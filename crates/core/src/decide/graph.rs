@@ -287,10 +287,7 @@ impl<'a> Draft<'a> {
             (_, State::Runnable(_)) if goes_on => self.gate(&x, false),
             // It runs, or waits for something else, and will learn how its group fired when it asks.
             (_, State::Active(_) | State::Suspended(_)) if goes_on => {}
-            (
-                Verdict::Impossible,
-                State::Runnable(_) | State::Active(_) | State::Suspended(_),
-            ) => {
+            (Verdict::Impossible, State::Runnable(_) | State::Active(_) | State::Suspended(_)) => {
                 let reason = DEPENDENCY_IMPOSSIBLE.to_owned();
                 self.end(&x, Ending::Skipped { reason }, DEPENDENCY_IMPOSSIBLE, cx, true);
             }

@@ -137,9 +137,8 @@ impl Suspend {
                     id
                 }
                 Binding::Pending { id } if at > 0 => {
-                    let why = format!(
-                        "additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]"
-                    );
+                    let why =
+                        format!("additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]");
                     return Err(wrong("waitpoints", id, &why));
                 }
                 Binding::Pending { id } => id,
@@ -337,11 +336,8 @@ impl Decide for Suspend {
         let judged = judge(x.id, &self.condition, &bound, have);
         let already_satisfied = matches!(judged, Verdict::Satisfied { .. });
         let waitpoints = bound.iter().map(|(row, token)| opened(row, token.clone())).collect();
-        let reply = SuspendedReply {
-            suspension_id: self.suspension,
-            waitpoints,
-            already_satisfied,
-        };
+        let reply =
+            SuspendedReply { suspension_id: self.suspension, waitpoints, already_satisfied };
         let mut rows: Vec<_> = bound.into_iter().map(|(row, _)| row).collect();
         let mut suspension = Suspension {
             execution: x.id,
@@ -367,10 +363,8 @@ impl Decide for Suspend {
         } else {
             let suspended = self.suspended(x, &active, at);
             suspension.epoch = suspended.epoch;
-            let kind = EventKind::Suspended {
-                attempt_index: active.attempt.index,
-                reason: self.reason,
-            };
+            let kind =
+                EventKind::Suspended { attempt_index: active.attempt.index, reason: self.reason };
             effects.events.push(Event::new(x, at, kind));
             effects.execution = Some(suspended);
         }
@@ -418,9 +412,8 @@ fn judge(
     };
     // Those at other waitpoints keep their places and match nothing.
     let own = all.iter().enumerate();
-    let own: Vec<(usize, Seen<'_>)> = own
-        .filter_map(|(at, signal)| Some((at, signal.seen(key(signal.waitpoint)?))))
-        .collect();
+    let own: Vec<(usize, Seen<'_>)> =
+        own.filter_map(|(at, signal)| Some((at, signal.seen(key(signal.waitpoint)?)))).collect();
     let seen: Vec<_> = own.iter().map(|(_, seen)| seen.clone()).collect();
     match condition.judge(&seen) {
         Verdict::Open => Verdict::Open,

@@ -49,11 +49,7 @@ impl Decide for TimeOutSuspension {
         mailbox::keys(self.id)
     }
 
-    fn decide(
-        &self,
-        have: &WorkingSet,
-        cx: &mut Cx<'_>,
-    ) -> Result<Change<Self::Reply>, Rejection> {
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection> {
         // Another process was faster: it is gone.
         let Ok(x) = have.execution(self.id) else { return Ok(Change::none(None)) };
         let at = cx.at(x);
@@ -178,12 +174,7 @@ fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
 }
 
 /// It goes on waiting, for an operator too, and has no deadline any more.
-fn escalate(
-    x: &Execution,
-    suspended: &Suspended,
-    suspension: &Suspension,
-    at: Millis,
-) -> Effects {
+fn escalate(x: &Execution, suspended: &Suspended, suspension: &Suspension, at: Millis) -> Effects {
     let reason = SuspensionReason::WaitingForOperatorReview;
     let mut next = x.changed(at);
     next.state = State::Suspended(Suspended { reason, deadline: None, ..suspended.clone() });

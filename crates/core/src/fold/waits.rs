@@ -116,12 +116,7 @@ pub(super) struct Before {
 
 impl WaitSet {
     /// Brings the rows up to date with what a command changes.
-    pub(super) fn absorb(
-        &mut self,
-        effects: WaitEffects,
-        set: &mut WaitWrites,
-        was: &mut Before,
-    ) {
+    pub(super) fn absorb(&mut self, effects: WaitEffects, set: &mut WaitWrites, was: &mut Before) {
         if let Some(row) = effects.suspension {
             put(&mut self.suspensions, &mut was.suspensions, row.execution, Some(row));
         }
