@@ -108,6 +108,7 @@ macro_rules! flow_suite {
                 without_a_result_the_input_stays
                 a_failed_parent_passes_nothing
                 of_all_the_last_result_wins
+                of_all_one_result_is_taken
                 of_some_the_deciding_result_counts
                 a_late_result_is_not_passed
                 a_retry_is_handed_the_same_result
