@@ -39,7 +39,7 @@ async fn a_graph_is_created_once_from_a_file_or_from_standard_input() {
     let other = stage.ff(&["flow", "submit", "order.json", "--key", "k1"]);
     let other = Said { err: other.err.replace(id, "<id>"), ..other };
     other.is(&expect![[r#"
-        error: idempotency_key "k1" belongs to flow <id>, whose nodes differs
+        error: idempotency_key "k1" belongs to flow <id>, created with other content (nodes)
           code: idempotency_key_conflict
           next: Use a new key, or send the original content.
         exit 4

@@ -194,7 +194,7 @@ impl Decide for SubmitFlow {
             let Some(field) = row.fingerprint.difference(&fingerprint, &FIELDS) else {
                 return Ok(Change::none(FlowCreated::Duplicate { flow_id: original }));
             };
-            let why = format!("belongs to flow {original}, whose {field} differs");
+            let why = format!("belongs to flow {original}, created with other content ({field})");
             let key = key.as_ref().map_or("", |(_, key)| key.as_str());
             let code = Code::IdempotencyKeyConflict;
             let refused = Rejection::invalid(code, "idempotency_key", key, why);
