@@ -85,7 +85,7 @@ fn read(file: &str) -> anyhow::Result<NewFlow> {
         let what = if file == "-" { "standard input" } else { file };
         let said = problem.detail.replacen("the body", what, 1);
         let (said, next) = match &problem.field {
-            Some(field) => (format!("{said}, in {field}"), problem.hint),
+            Some(field) => (format!("{said} ({field})"), problem.hint),
             None => (said, format!("send {LEAST}")),
         };
         Failure::new(Exit::Usage, said).code(&problem.code).next(next).into()

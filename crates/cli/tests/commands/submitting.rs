@@ -109,7 +109,7 @@ async fn what_is_no_graph_is_refused_by_name() {
     let mut lost = graph(&["a", "b"], &[("a", "b")]);
     lost["nodes"][1].as_object_mut().unwrap().remove("lane_id");
     refused(&lost.to_string()).is(&expect![[r#"
-        error: standard input cannot be read: missing field `lane_id` at line 1 column 149, in nodes[1].lane_id
+        error: standard input cannot be read: missing field `lane_id` at line 1 column 149 (nodes[1].lane_id)
           code: invalid_input
           next: Correct the field that the answer names.
         exit 2
