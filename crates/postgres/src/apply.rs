@@ -164,6 +164,7 @@ impl State {
             Interest::Events => !set.events.is_empty(),
             Interest::Flows => !set.graph.dispatch.insert.is_empty(),
             Interest::Cancels => set.graph.cancels_members(),
+            Interest::Ends => set.graph.ends_flows(),
         });
     }
 

@@ -119,6 +119,7 @@ macro_rules! flow_suite {
                 a_result_is_passed_by_an_edge_applied_late
             }
             flow_ends {
+                the_end_of_a_flow_wakes_who_waits_for_it
                 a_sealed_flow_completes_with_its_last_member
                 a_failed_member_fails_the_flow
                 an_expired_or_cancelled_member_fails_the_flow

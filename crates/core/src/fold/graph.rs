@@ -212,6 +212,12 @@ pub struct GraphWrites {
 }
 
 impl GraphWrites {
+    /// Whether a flow ends.
+    pub fn ends_flows(&self) -> bool {
+        let ended = |flow: &Option<Flow>| flow.as_ref().is_some_and(Flow::is_terminal);
+        self.flows.iter().any(|write| ended(&write.after) && !ended(&write.before))
+    }
+
     /// Whether members are to be cancelled: a group fired, or ends are owed.
     pub fn cancels_members(&self) -> bool {
         !self.cancels.insert.is_empty() || self.backlogs.values().any(Option::is_some)
