@@ -194,7 +194,9 @@ struct Flights {
 
 impl Flights {
     fn start(&mut self, flows: Vec<FlowId>, flight: impl Future<Output = ()> + Send + 'static) {
-        flows.iter().for_each(|flow| *self.told.entry(*flow).or_default() += 1);
+        for flow in &flows {
+            *self.told.entry(*flow).or_default() += 1;
+        }
         self.under_way.spawn(async move {
             flight.await;
             flows

@@ -103,6 +103,7 @@ impl Entropy for Shared {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "what histories open has this shape")]
 fn turns(clock: Arc<Dial>) -> Store {
     let schema = Arc::new(Schema::empty());
     let dice = Shared(Arc::new(Mutex::new(Dice::new(1))));
