@@ -357,7 +357,7 @@ async fn once(
         session.settle().await;
         return Ok(None);
     }
-    let places = Places::default();
+    let places = Places { executions: loaded.places, ..Places::default() };
     let rows = Rows::new(&set, now, &places);
     let mut steps = rows.fewest();
     steps.push(Step::Commit);

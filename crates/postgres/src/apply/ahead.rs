@@ -12,6 +12,7 @@ use ff_core::flow::CancellationPolicy;
 use ff_core::fold::{GroupKey, Key};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::limits::CANCEL_AT_ONCE_MAX;
+use ff_core::row::corrupt;
 use tokio_postgres::Row;
 
 use crate::codec::{self, Params};
@@ -92,6 +93,8 @@ fn read_members(flow: FlowId, rows: &[Row], loaded: &mut Loaded) -> Result<(), S
         let (id, read) = codec::read_execution(row)?;
         match read {
             Ok(x) => {
+                let at = row.try_get("at").map_err(|why| corrupt("ctid", id, why))?;
+                loaded.places.insert(id, at);
                 members.push((id, x.state.phase()));
                 loaded.have.executions.insert(id, Some(x));
             }
