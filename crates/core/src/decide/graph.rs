@@ -158,10 +158,8 @@ impl<'a> Draft<'a> {
             return;
         }
         let at = self.at;
-        self.flow.state = match self.flow.ended.badly {
-            0 => FlowState::Completed { at },
-            _ => FlowState::Failed { at }, // not ours: a count
-        };
+        let well = self.flow.ended.badly == 0;
+        self.flow.state = if well { FlowState::Completed { at } } else { FlowState::Failed { at } };
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 

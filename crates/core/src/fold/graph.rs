@@ -118,14 +118,19 @@ impl GraphSet {
         edges.filter_map(|(_, edge)| edge.as_ref()).filter(move |edge| edge.downstream == id)
     }
 
-    /// Takes in edges that were loaded because they lead out of, or into, an execution.
-    pub fn load_edges(&mut self, key: &Key, edges: Vec<Edge>) {
-        let ids = edges.iter().map(|edge| edge.id).collect();
-        match key {
-            Key::Outgoing(flow, id) => drop(self.outgoing.insert((*flow, *id), ids)),
-            Key::Incoming(flow, id) => drop(self.incoming.insert((*flow, *id), ids)),
-            _ => unreachable!("only these name many edges"), // not ours: a caller's mistake
-        }
+    /// Takes in all edges out of an execution.
+    pub fn load_outgoing(&mut self, of: GroupKey, edges: Vec<Edge>) {
+        self.outgoing.insert(of, edges.iter().map(|edge| edge.id).collect());
+        self.load_edges(edges);
+    }
+
+    /// Takes in all edges into an execution.
+    pub fn load_incoming(&mut self, of: GroupKey, edges: Vec<Edge>) {
+        self.incoming.insert(of, edges.iter().map(|edge| edge.id).collect());
+        self.load_edges(edges);
+    }
+
+    fn load_edges(&mut self, edges: Vec<Edge>) {
         self.edges.extend(edges.into_iter().map(|edge| ((edge.flow, edge.id), Some(edge))));
     }
 

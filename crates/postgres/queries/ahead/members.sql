@@ -18,7 +18,7 @@ cross join lateral (
     select x.*, x.ctid from ff_exec_core x
     where x.partition_key = i.partition_key and x.flow_id = i.flow_id and x.phase <> 'terminal'
     order by x.execution_id
-    limit 10001
+    limit $3::bigint
     for no key update of x
 ) x
 left join ff_lease l

@@ -52,7 +52,9 @@ impl Ahead {
         match self {
             Self::Ends(ends) => ends.lock(),
             Self::Cancel(flow) => {
-                let params = Params::new().flows(std::iter::once(*flow));
+                // One more than are cancelled at once, to see whether there are.
+                let params =
+                    Params::new().flows(std::iter::once(*flow)).count(CANCEL_AT_ONCE_MAX + 1);
                 vec![Step::Run(ahead::members, params)]
             }
         }

@@ -81,7 +81,7 @@ impl Graphs {
             }),
             Key::Outgoing(flow, id) => inner.graphs.get(flow).is_some_and(|graph| {
                 let edges = graph.edges.get(id).into_iter().flat_map(HashMap::values);
-                have.graph.load_edges(key, edges.cloned().collect());
+                have.graph.load_outgoing((*flow, *id), edges.cloned().collect());
                 true
             }),
             Key::Group(flow, id) => {
