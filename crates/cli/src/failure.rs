@@ -49,6 +49,12 @@ impl Failure {
         self
     }
 
+    /// Ending with this exit code.
+    pub fn exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
     /// With what to do next.
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -141,7 +147,7 @@ fn advice(code: &str, place: &Place) -> Option<String> {
     } else if code == Code::ExecutionNotActive.as_str() {
         "nothing is left to cancel; ff replay runs it again"
     } else if code == Code::FlowAlreadyTerminal.as_str() {
-        "nothing is left to cancel or to seal; submit another flow"
+        "it has ended; if it was cancelled, its members cannot be replayed; submit another flow"
     } else if code == HttpCode::Unauthorized.as_str() {
         "set FF_TOKEN to the token of the server"
     } else {

@@ -1,6 +1,6 @@
 //! Ids as people give them: in full, as a UUID, or as enough of its beginning or end.
 
-use ff_core::{ExecutionId, FlowId};
+use ff_core::{Code, ExecutionId, FlowId};
 use ff_wire::SearchParams;
 use ff_wire::flow::FlowSearchParams;
 use flowfabric::Client;
@@ -22,7 +22,9 @@ pub async fn find(client: &Client, place: &Place, text: &str) -> anyhow::Result<
         return Ok(text.parse().map_err(flowfabric::Error::from)?);
     }
     if let Ok(uuid) = Uuid::try_parse(text) {
-        return Ok(ExecutionId::solo(uuid));
+        let id = ExecutionId::solo(uuid);
+        no_flow(client, place, id).await?;
+        return Ok(id);
     }
     let part = part(text, "an execution")?;
     let search = SearchParams { limit: Some(RECENT), ..SearchParams::default() };
@@ -31,6 +33,21 @@ pub async fn find(client: &Client, place: &Place, text: &str) -> anyhow::Result<
     let all =
         Recent { what: "executions", list: place.ff("ls"), uuid: |id| ExecutionId::uuid(*id) };
     all.only(&recent, &part)
+}
+
+/// Tells who gives the id of a flow for that of an execution.
+async fn no_flow(client: &Client, place: &Place, id: ExecutionId) -> anyhow::Result<()> {
+    let gone = |error: flowfabric::Error| error.is(Code::ExecutionNotFound);
+    if !client.execution(id).describe().await.is_err_and(gone) {
+        return Ok(());
+    }
+    let flow = FlowId(id.uuid());
+    if client.flow_by_id(flow).describe().await.is_err() {
+        return Ok(());
+    }
+    let (show, cancel) = (place.ff(&format!("flow show {flow}")), "ff flow cancel");
+    let failure = Failure::new(Exit::NotFound, format!("{flow} is a flow, not an execution"));
+    Err(failure.code(Code::ExecutionNotFound.as_str()).next(format!("{show}, or {cancel}")).into())
 }
 
 /// The flow that is meant, likewise.

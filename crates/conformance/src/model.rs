@@ -45,6 +45,7 @@ pub struct Model {
     events: watch::Sender<u64>,
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
 }
 
 impl Model {
@@ -59,6 +60,7 @@ impl Model {
             events: watch::Sender::new(0),
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
+            ends: watch::Sender::new(0),
         }
     }
 
@@ -91,6 +93,9 @@ impl Model {
         }
         if !set.graph.dispatch.insert.is_empty() {
             self.flows.send_modify(|generation| *generation += 1);
+        }
+        if set.graph.ends_flows() {
+            self.ends.send_modify(|generation| *generation += 1);
         }
         if set.graph.cancels_members() {
             self.cancels.send_modify(|generation| *generation += 1);
@@ -294,6 +299,7 @@ impl Model {
             Interest::Events => &self.events,
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
+            Interest::Ends => &self.ends,
         }
     }
 }

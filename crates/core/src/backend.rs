@@ -260,6 +260,13 @@ pub enum Interest {
     Flows,
     /// A flow is to cancel members: a group fired, or ends are owed.
     Cancels,
+    /// A flow ended.
+    Ends,
+}
+
+impl Interest {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Work, Self::Events, Self::Flows, Self::Cancels, Self::Ends];
 }
 
 /// A store. See the module for what it may and may not do.

@@ -20,7 +20,7 @@ use crate::time::Millis;
 
 pub use edge::{DependencyKind, Edge, EdgeState, EdgeWord, Reach};
 pub use graph::{Graph, Link, Node, NodeRef};
-pub(crate) use graph::{check_reference, circle};
+pub(crate) use graph::{check_reference, circle, second_input};
 pub use group::{
     Counters, EdgePolicy, Group, GroupState, GroupWord, OnImpossible, OnSatisfied, Siblings,
     SiblingsReason, Verdict,

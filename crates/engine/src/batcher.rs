@@ -18,6 +18,9 @@ use crate::error::Error;
 use crate::members::Members;
 use crate::starts::{Asked, Idle};
 
+/// Turns that others are given to join a batch that tells a flow of an end.
+const MEMBERS_TURNS: usize = 16;
+
 /// How much may wait and travel.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -138,8 +141,11 @@ async fn drive(
                 }
             }
         }
-        // Whoever was just answered may have something else to say: let them speak first.
-        for _ in 0..bounds.turns {
+        // Whoever was just answered may have something else to say: let them speak first. Members of a
+        // flow are many, and end together; whoever goes without the others keeps them waiting.
+        let turns =
+            if batch.flows.is_empty() { bounds.turns } else { bounds.turns.max(MEMBERS_TURNS) };
+        for _ in 0..turns {
             tokio::task::yield_now().await;
         }
         while batch.commands < bounds.batch
@@ -188,7 +194,9 @@ struct Flights {
 
 impl Flights {
     fn start(&mut self, flows: Vec<FlowId>, flight: impl Future<Output = ()> + Send + 'static) {
-        flows.iter().for_each(|flow| *self.told.entry(*flow).or_default() += 1);
+        for flow in &flows {
+            *self.told.entry(*flow).or_default() += 1;
+        }
         self.under_way.spawn(async move {
             flight.await;
             flows

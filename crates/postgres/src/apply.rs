@@ -164,6 +164,7 @@ impl State {
             Interest::Events => !set.events.is_empty(),
             Interest::Flows => !set.graph.dispatch.insert.is_empty(),
             Interest::Cancels => set.graph.cancels_members(),
+            Interest::Ends => set.graph.ends_flows(),
         });
     }
 
@@ -356,7 +357,7 @@ async fn once(
         session.settle().await;
         return Ok(None);
     }
-    let places = Places::default();
+    let places = Places { executions: loaded.places, ..Places::default() };
     let rows = Rows::new(&set, now, &places);
     let mut steps = rows.fewest();
     steps.push(Step::Commit);

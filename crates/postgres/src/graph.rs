@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::backend::StoreError;
 use ff_core::flow::{Backlog, Dispatch, Edge, PendingCancel, Reach};
-use ff_core::fold::{GroupKey, Key};
+use ff_core::fold::{GraphSet, GroupKey, Key};
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, TRIM_CHUNK_MAX};
 use ff_core::row::parse;
@@ -181,10 +181,14 @@ impl GraphWanted {
         self.read_pairs(&next(!self.pairs.is_empty()), loaded)?;
         let way = |ids: EdgeIds| (ids.flow, ids.upstream);
         let key = |(flow, id)| Key::Outgoing(flow, id);
-        read_ways(&next(!self.outgoing.is_empty()), (&self.outgoing, way, key), loaded)?;
+        let rows = next(!self.outgoing.is_empty());
+        let takes = (key, GraphSet::load_outgoing as Take);
+        read_ways(&rows, (&self.outgoing, way), takes, loaded)?;
         let way = |ids: EdgeIds| (ids.flow, ids.downstream);
         let key = |(flow, id)| Key::Incoming(flow, id);
-        read_ways(&next(!self.incoming.is_empty()), (&self.incoming, way, key), loaded)?;
+        let rows = next(!self.incoming.is_empty());
+        let takes = (key, GraphSet::load_incoming as Take);
+        read_ways(&rows, (&self.incoming, way), takes, loaded)?;
         self.read_reach(&next(!self.reach.is_empty()), loaded)?;
         self.read_members(&next(!self.members.is_empty()), loaded)?;
         self.read_dispatch(&next(!self.dispatch.is_empty()), loaded)?;
@@ -392,14 +396,14 @@ fn gather<T>(all: &mut Result<Vec<T>, StoreError>, read: Result<T, StoreError>) 
     }
 }
 
+/// Takes in all edges out of, or into, an execution.
+type Take = fn(&mut GraphSet, GroupKey, Vec<Edge>);
+
 /// Edges that were loaded because they lead out of, or into, an execution.
 fn read_ways(
     rows: &[Row],
-    (wanted, way, key): (
-        &BTreeSet<GroupKey>,
-        impl Fn(EdgeIds) -> GroupKey,
-        impl Fn(GroupKey) -> Key,
-    ),
+    (wanted, way): (&BTreeSet<GroupKey>, impl Fn(EdgeIds) -> GroupKey),
+    (key, load): (impl Fn(GroupKey) -> Key, Take),
     loaded: &mut Loaded,
 ) -> Result<(), StoreError> {
     let mut ways: BTreeMap<GroupKey, Result<Vec<Edge>, StoreError>> =
@@ -410,7 +414,7 @@ fn read_ways(
     }
     for (way, read) in ways {
         match read {
-            Ok(edges) => loaded.have.graph.load_edges(&key(way), edges),
+            Ok(edges) => load(&mut loaded.have.graph, way, edges),
             Err(error) => drop(loaded.damaged.insert(key(way), error)),
         }
     }

@@ -1,6 +1,6 @@
 //! Loading the rows that decisions need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ff_core::backend::StoreError;
 use ff_core::event::{Cursor, Horizon, Window};
@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::codec::{self, Params, Reader, home, partition, read_bytes};
+use crate::codec::{self, Params, Reader, Tid, home, partition, read_bytes};
 use crate::connection::Step;
 use crate::graph::{GraphWanted, Held};
 use crate::statements::{consumer, event, execution, idempotency, lease, payload, step};
@@ -60,6 +60,8 @@ pub struct Loaded {
     pub damaged: BTreeMap<Key, StoreError>,
     /// Groups that are there and were locked.
     pub locked: BTreeSet<GroupKey>,
+    /// Where executions stand that were locked, as far as is known.
+    pub places: HashMap<ExecutionId, Tid>,
 }
 
 impl Wanted {

@@ -63,7 +63,7 @@ impl<'s> Rows<'s> {
         let (mut inserted, mut updated) = (Vec::new(), Vec::new());
         let mut blobs: BTreeMap<BlobRef, &Blob> =
             set.blobs.iter().map(|blob| (blob.at, blob)).collect();
-        let alike = Alike::of(set);
+        let alike = Alike::of(set, places);
         let apart = alike.as_ref().map_or(0, Alike::len);
         for write in &set.executions[apart..] {
             match (&write.before, &write.after) {

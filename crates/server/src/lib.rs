@@ -44,6 +44,7 @@ use ff_engine::Engine;
 pub use auth::{Exposed, MalformedToken, Token, check_address};
 pub use openapi::document;
 pub use options::{Limits, Options};
+pub use request::parse as read_json;
 pub use router::router;
 pub use serve::{Drained, ServeError, serve};
 

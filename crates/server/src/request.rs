@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> FromRequest<Server> for Body<T> {
     async fn from_request(request: Request, server: &Server) -> Result<Self, Refused> {
         check_media_type(request.headers())?;
         let bytes = read(request, server.limits().body_bytes_max).await?;
-        parse(&bytes).map(Self)
+        parse(&bytes).map(Self).map_err(|problem| (*problem).into())
     }
 }
 
@@ -62,7 +62,8 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for MaybeBody<T> {
             return Ok(Self(T::default()));
         }
         media_type?;
-        parse::<Option<T>>(&bytes).map(|said| Self(said.unwrap_or_default()))
+        let said = parse::<Option<T>>(&bytes).map_err(|problem| *problem)?;
+        Ok(Self(said.unwrap_or_default()))
     }
 }
 
@@ -214,10 +215,11 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
     })
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+/// Reads JSON, or says what is wrong with it and, unless it is no JSON at all, in which field.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Problem>> {
     let refuse = |field, error: &serde_json::Error| {
         let what = if error.is_data() { "cannot be read" } else { "is not JSON" };
-        Refused::from(Problem::unreadable(field, format!("the body {what}: {error}")))
+        Box::new(Problem::unreadable(field, format!("the body {what}: {error}")))
     };
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {

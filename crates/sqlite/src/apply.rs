@@ -94,6 +94,7 @@ pub fn apply_over(
         (Interest::Events, !set.events.is_empty()),
         (Interest::Flows, !set.graph.dispatch.insert.is_empty()),
         (Interest::Cancels, set.graph.cancels_members()),
+        (Interest::Ends, set.graph.ends_flows()),
     ];
     pending.moved.extend(moved.into_iter().filter(|(_, moved)| *moved).map(|(of, _)| of));
     let mut outcomes = outcomes.into_iter();

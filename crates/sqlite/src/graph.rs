@@ -61,10 +61,12 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
             have.edges.extend(row.map(|edge| ((*flow, edge.id), Some(edge))));
         }
         Key::Outgoing(flow, id) => {
-            have.load_edges(key, all(tx, edge::outgoing, member_key(*flow, *id), read_edge)?);
+            let edges = all(tx, edge::outgoing, member_key(*flow, *id), read_edge)?;
+            have.load_outgoing((*flow, *id), edges);
         }
         Key::Incoming(flow, id) => {
-            have.load_edges(key, all(tx, edge::incoming, member_key(*flow, *id), read_edge)?);
+            let edges = all(tx, edge::incoming, member_key(*flow, *id), read_edge)?;
+            have.load_incoming((*flow, *id), edges);
         }
         Key::Reach(flow, id) => {
             have.reach.insert((*flow, *id), reach(tx, *flow, *id)?);

@@ -116,6 +116,7 @@ struct Signals {
     events: watch::Sender<u64>,
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
     /// The last number seen that moves when another process commits.
     foreign: AtomicI64,
 }
@@ -128,6 +129,7 @@ impl Signals {
             Interest::Events => &self.events,
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
+            Interest::Ends => &self.ends,
         }
     }
 
@@ -147,6 +149,7 @@ impl Sqlite {
             events: watch::Sender::new(0),
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
+            ends: watch::Sender::new(0),
             foreign: AtomicI64::new(connection::data_version(&connection)?),
         });
         let readers = Readers::start(&options.path, options.busy, READERS)?;
@@ -259,8 +262,7 @@ impl Backend for Sqlite {
             }
             if self.foreign_commit().await {
                 // Whoever notices tells everybody who waits in this process, itself included.
-                let all = [Interest::Work, Interest::Events, Interest::Flows, Interest::Cancels];
-                for interest in all {
+                for interest in Interest::ALL {
                     self.signals.tell(interest);
                 }
             }

@@ -66,7 +66,7 @@ codes! {
         "Look at the execution for the reason; replay it to try again."
     BodyTooLarge "body_too_large" 413 false
         "The body of the request is larger than the server takes."
-        "Send fewer items at once, or start the server with a larger limit."
+        "Send fewer items at once: of a large graph a part, and extend the open flow by the rest."
     UnsupportedMediaType "unsupported_media_type" 415 false
         "The body of the request is not declared as JSON."
         "Send the header Content-Type: application/json."

@@ -151,7 +151,7 @@ pub struct TagsRequest {
     /// To add or replace.
     #[schema(example = json!({"shop.customer": "ada"}))]
     pub set: BTreeMap<String, String>,
-    /// To remove; removing an absent one is fine. A key in both is set.
+    /// To remove; removing an absent one is fine, one that is set here is not.
     pub remove: BTreeSet<String>,
 }
 

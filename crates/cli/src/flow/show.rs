@@ -73,6 +73,8 @@ pub struct Page {
     summary: FlowSummary,
     members: Vec<ExecutionSnapshot>,
     edges: Vec<EdgeSnapshot>,
+    /// Whether there are more members, edges or joins than were read.
+    truncated: bool,
 }
 
 impl Page {
@@ -88,6 +90,7 @@ impl Page {
                 break;
             }
         }
+        let mut truncated = after.is_some() || flow.more_groups;
         let (mut edges, mut after) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let params = EdgeParams { after, limit: Some(PAGE), ..EdgeParams::default() };
@@ -98,8 +101,9 @@ impl Page {
                 break;
             }
         }
+        truncated |= after.is_some();
         let summary = handle.summary().await?;
-        Ok(Self { flow, summary, members, edges })
+        Ok(Self { flow, summary, members, edges, truncated })
     }
 
     fn print(&self, now: Millis, width: usize, out: &mut impl Write) -> io::Result<()> {
@@ -121,9 +125,15 @@ impl Page {
             section("MEMBERS", width, out)?;
             self.table(&graph, now).print(out, width, "  ")?;
         }
-        let total = usize::try_from(self.summary.total_members).unwrap_or(usize::MAX);
-        if total > self.members.len() {
-            let only = format!("only the first {} members are shown", self.members.len());
+        if self.truncated {
+            let flow = &self.flow;
+            let (members, edges) = (self.members.len(), self.edges.len());
+            let only = format!(
+                "not all of it was read: {members} of {} members, {edges} of {} edges, {} joins",
+                flow.flow.node_count,
+                flow.flow.edge_count,
+                flow.edge_groups.len()
+            );
             writeln!(out, "\n  {}", dim(&only))?;
         }
         Ok(())

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 
 use anyhow::Context;
 use clap::Args;
-use ff_core::FlowId;
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::flow::FlowWord;
+use ff_core::{Code, FlowId};
 use ff_wire::flow::{CreateFlowAnswer, FlowOrder, FlowSnapshot, FlowSummary, NewFlow};
 use flowfabric::{Client, FlowHandle};
 use serde::Serialize;
@@ -18,10 +18,12 @@ use crate::output::{self, Format, Output};
 use crate::place::Place;
 use crate::span;
 
-/// The least that a graph says, for who sent something else.
+/// About the least that a graph says, for who sent something else.
 const LEAST: &str = concat!(
-    r#"{"flow_kind":"order","nodes":"#,
-    r#"[{"name":"pay","execution_kind":"pay","lane_id":"shop"}]}"#
+    r#"{"flow_kind":"order","nodes":["#,
+    r#"{"name":"pay","execution_kind":"pay","lane_id":"shop"},"#,
+    r#"{"name":"ship","execution_kind":"ship","lane_id":"shop"}],"#,
+    r#""edges":[{"from":"pay","to":"ship"}]}"#
 );
 
 /// Create a whole graph of executions at once.
@@ -53,7 +55,8 @@ impl Submit {
             return Err(failure.next(format!("send {LEAST}")).into());
         };
         let client = place.client().await?;
-        let created = client.fabric().submit_flow(*submit).await?;
+        let created = client.fabric().submit_flow(*submit).await;
+        let created = created.map_err(|error| refused(error, place))?;
         if self.wait {
             return wait(&client, place, created, self.output.output).await;
         }
@@ -78,11 +81,24 @@ fn read(file: &str) -> anyhow::Result<NewFlow> {
                 .next("name a file that is there, or - for standard input")
         })?
     };
-    serde_json::from_str(&text).map_err(|error| {
+    ff_server::read_json(text.as_bytes()).map_err(|problem| {
         let what = if file == "-" { "standard input" } else { file };
-        let failure = Failure::new(Exit::Usage, format!("{what} is not a graph: {error}"));
-        failure.next(format!("send {LEAST}")).into()
+        let said = problem.detail.replacen("the body", what, 1);
+        let (said, next) = match &problem.field {
+            Some(field) => (format!("{said} ({field})"), problem.hint),
+            None => (said, format!("send {LEAST}")),
+        };
+        Failure::new(Exit::Usage, said).code(&problem.code).next(next).into()
     })
+}
+
+/// Edges that make no sense are a mistake in the file, not a clash with something that is there.
+fn refused(error: flowfabric::Error, place: &Place) -> anyhow::Error {
+    let absurd = [Code::CycleDetected, Code::SelfReferencingEdge, Code::DependencyAlreadyExists];
+    if absurd.into_iter().any(|code| error.is(code)) {
+        return Failure::of(error.into(), place).exit(Exit::Usage).into();
+    }
+    error.into()
 }
 
 fn what_was_done(created: FlowCreated) -> &'static str {

@@ -8,6 +8,8 @@ use ff_core::state::PublicState;
 use super::{Graph, Node, mark};
 use crate::output::{dim, style_of};
 
+/// Layers that are listed.
+const LAYERS_MAX: usize = 100;
 /// Nodes of one group that are named.
 const NAMED_MAX: usize = 60;
 /// Columns between two names.
@@ -20,7 +22,8 @@ pub fn list(graph: &Graph, layer_of: &[usize], width: usize) -> Vec<String> {
         upstream[*to].push(*from);
     }
     let mut lines = Vec::new();
-    for layer in 0..layer_of.iter().max().map_or(0, |last| last + 1) {
+    let layers = layer_of.iter().max().map_or(0, |last| last + 1);
+    for layer in 0..layers.min(LAYERS_MAX) {
         let own: Vec<usize> =
             (0..graph.nodes.len()).filter(|node| layer_of[*node] == layer).collect();
         lines.push(head(graph, layer, &own));
@@ -33,6 +36,9 @@ pub fn list(graph: &Graph, layer_of: &[usize], width: usize) -> Vec<String> {
         for ((upstream, join), nodes) in groups {
             lines.extend(group(graph, &nodes, (upstream, join), width));
         }
+    }
+    if layers > LAYERS_MAX {
+        lines.push(dim(&format!("and {} more layers", layers - LAYERS_MAX)));
     }
     lines
 }

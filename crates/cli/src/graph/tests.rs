@@ -200,6 +200,15 @@ fn what_is_large_is_listed_by_layers() {
 }
 
 #[test]
+fn a_long_list_comes_to_an_end() {
+    let names: Vec<_> = (0..=150).map(|n| n.to_string()).collect();
+    let edges: Vec<_> = names.windows(2).map(|two| (two[0].as_str(), two[1].as_str())).collect();
+    let printed = printed(&graph(&edges, &[]), 80);
+    assert_eq!(printed.lines().count(), 201, "two lines for each of a hundred layers");
+    assert!(printed.ends_with("and 51 more layers\n"), "{printed}");
+}
+
+#[test]
 fn names_are_ordered_as_people_do() {
     let mut names = ["b", "a10", "a9", "a09", "a", "a9b", ""];
     names.sort_by(|a, b| natural(a, b));

@@ -200,6 +200,17 @@ async fn a_member_names_its_flow() {
     assert_eq!(read["summary"]["members_waiting_children"], 2);
     assert_eq!(read["members"].as_array().unwrap().len(), 9);
     assert_eq!(read["edges"].as_array().unwrap().len(), 11);
+    assert_eq!(read["truncated"], false);
+    for command in ["show", "cancel"] {
+        let wrong = stage.ff(&[command, &MEDIA.to_string()]);
+        assert_eq!(wrong.code, Some(3));
+        assert!(
+            wrong.err.contains(&format!("{MEDIA} is a flow, not an execution")),
+            "{}",
+            wrong.err
+        );
+        assert!(wrong.err.contains(&format!("next: ff flow show {MEDIA}")), "{}", wrong.err);
+    }
     for (state, node) in [("waiting_children", "publish"), ("skipped", "translate")] {
         let listed = stage.ff(&["ls", "--state", state, "-o", "ids"]).out;
         assert!(listed.contains(&member(MEDIA, node).to_string()), "{state}: {listed}");
@@ -234,7 +245,7 @@ async fn an_operator_cancels_flows() {
     stage.ff(&["flow", "cancel", &PARCEL.to_string()]).is(&expect![[r#"
         error: flow 01990000-0000-7000-8000-000000000065 is completed
           code: flow_already_terminal
-          next: nothing is left to cancel or to seal; submit another flow
+          next: it has ended; if it was cancelled, its members cannot be replayed; submit another flow
         exit 4
     "#]]);
     stage.ff(&["flow", "cancel", &media, "--policy", "everything"]).is(&expect![[r#"
@@ -278,7 +289,7 @@ async fn an_operator_seals_and_tags_flows() {
 async fn a_server_says_the_same_of_flows_as_the_file_behind_it() {
     let stage = Stage::with_flows().await;
     let served = Served::start(&stage, None);
-    let (parcel, media) = (PARCEL.to_string(), MEDIA.to_string());
+    let [parcel, media, unwanted] = [PARCEL, MEDIA, UNWANTED].map(|id| id.to_string());
     for arguments in [
         &["flow", "ls", "-o", "table"][..],
         &["flow", "ls", "-o", "json"],
@@ -287,7 +298,7 @@ async fn a_server_says_the_same_of_flows_as_the_file_behind_it() {
         &["flow", "show", &media, "-o", "table"],
         &["flow", "show", &uuid(9).to_string()],
         &["flow", "cancel", &parcel],
-        &["flow", "cancel", &media],
+        &["flow", "cancel", &unwanted],
         &["flow", "tag", &media, "shop.a=1"],
         &["flow", "tag", &media, "nodot=1"],
         &["flow", "seal", &uuid(9).to_string()],

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ff_core::decide::complete::Complete;
-use ff_core::flow::DependencyKind;
+use ff_core::decide::extend_flow::ExtendFlow;
+use ff_core::flow::{DependencyKind, Graph, Link, NodeRef};
 use ff_core::fold::{Blob, BlobRef};
 use ff_core::text::Encoding;
-use ff_core::{ClaimAsk, ExecutionId};
+use ff_core::{ClaimAsk, Code, ExecutionId};
 
 use super::calls::{SIZES, completion, retrying};
 use crate::world::{World, any_let_run, quorum_let_run};
@@ -72,18 +73,49 @@ pub async fn a_failed_parent_passes_nothing(w: Arc<World>) {
     assert_eq!(handed_bytes(&w, drawn.id("b")).await, Some("in".into()));
 }
 
-/// Of several that pass their result to one that waits for all, the last to end wins.
+/// Of several that pass their result to one that waits for all, edge by edge, the last to end wins.
 pub async fn of_all_the_last_result_wins(w: Arc<World>) {
-    for (first, second) in [("a", "b"), ("b", "a")] {
-        let sketch = w.sketch("a>z b>z c>z").passing("a", "z").passing("b", "z");
-        let drawn = sketch.submit().await;
-        w.succeed_with(drawn.id(first), b"first").await;
+    for (first, second) in [(0, 1), (1, 0)] {
+        let flow = w.empty_flow().await;
+        let [a, b, c, z] = w.members(flow).await;
+        for (up, passed) in [(a, Some("result")), (b, Some("result")), (c, None)] {
+            let mut staging = w.staging(flow, up, z).await;
+            staging.data_passing_ref = passed.map(str::to_owned);
+            w.run(staging.clone()).await.expect("the edge is valid");
+            w.apply(flow, staging.edge).await.expect("it is staged");
+        }
+        w.succeed_with([a, b][first], b"first").await;
         w.dispatch().await;
-        w.succeed_with(drawn.id(second), b"second").await;
+        w.succeed_with([a, b][second], b"second").await;
         w.dispatch().await;
-        w.succeed_with(drawn.id("c"), b"never passed").await;
+        w.succeed_with(c, b"never passed").await;
         w.dispatch().await;
-        assert_eq!(handed_bytes(&w, drawn.id("z")).await, Some("second".into()));
+        assert_eq!(handed_bytes(&w, z).await, Some("second".into()));
+    }
+}
+
+/// What waits for all takes one result: a graph that says two of them is refused, and so is a second
+/// one that is added later.
+pub async fn of_all_one_result_is_taken(w: Arc<World>) {
+    let two = w.sketch("a>z b>z").passing("a", "z").passing("b", "z");
+    let refused = w.refused(two.submission()).await;
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("data_passing_ref")));
+    assert!(refused.message.contains("the edge from b to z"), "{refused}");
+    let drawn = w.sketch("a>z b").passing("a", "z").open().submit().await;
+    let named = |node: &str| NodeRef::Name(node.parse().expect("a valid name"));
+    let extend = |kind| {
+        let mut link = Link::new(named("b"), named("z"));
+        (link.kind, link.data_passing_ref) = (kind, Some("result".to_owned()));
+        let graph = Graph { links: vec![link], ..Graph::default() };
+        ExtendFlow { flow: drawn.flow, graph, seal: false, by: None }
+    };
+    for (kind, said) in [
+        (DependencyKind::SuccessOnly, "is a second one: z waits for all"),
+        (DependencyKind::FailureOnly, "has no use on a failure_only edge"),
+    ] {
+        let refused = w.refused(extend(kind)).await;
+        assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("data_passing_ref")));
+        assert!(refused.message.contains(said), "{refused}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ff_core::backend::Duty;
+use ff_core::backend::Interest;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
 use ff_core::flow::{Ended, FlowState, FlowWord};
@@ -124,4 +125,18 @@ pub async fn a_flow_tells_its_story_in_order(w: Arc<World>) {
     let own = ff_core::ExecutionId::for_flow(drawn.flow, drawn.flow.0);
     let expected = [(a, "completion"), (b, "completion"), (own, "flow_ended")];
     assert_eq!(w.told(drawn.flow).await, expected);
+}
+
+/// Who waits for a flow to end is woken when one does, and not by less.
+pub async fn the_end_of_a_flow_wakes_who_waits_for_it(w: Arc<World>) {
+    let drawn = w.sketch("a>b").submit().await;
+    let backend = &w.store.backend;
+    let seen = backend.generation(Interest::Ends);
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    assert_eq!(backend.generation(Interest::Ends), seen, "it goes on");
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    w.woken(Interest::Ends, seen).await;
+    assert_ne!(backend.generation(Interest::Ends), seen);
 }

@@ -369,22 +369,22 @@ pub async fn replays_of_members_run_out(w: Arc<World>) {
 pub async fn what_is_replayed_is_not_cancelled_as_a_sibling(w: Arc<World>) {
     let sketch = w.sketch("a>d b>d c>d").join("d", quorum(2));
     let drawn = sketch.submit().await;
-    let [a, b, c, d] = drawn.ids(["a", "b", "c", "d"]);
-    w.start(c).await;
-    for id in [a, b] {
+    let (failed, running, join) = (drawn.ids(["a", "b"]), drawn.id("c"), drawn.id("d"));
+    w.start(running).await;
+    for id in failed {
         w.fail_for_good(id).await;
     }
     w.dispatch().await;
-    assert_eq!(w.state(d).await, PublicState::Skipped);
-    for id in [a, b, d] {
+    assert_eq!(w.state(join).await, PublicState::Skipped);
+    for id in failed.into_iter().chain([join]) {
         w.replay(id).await.expect("it has ended");
     }
     w.tick(Duty::EdgeCancelDispatcher).await;
     w.tick(Duty::EdgeCancelReconciler).await;
-    assert_eq!(w.state(c).await, PublicState::Active);
-    for id in [a, b] {
+    assert_eq!(w.state(running).await, PublicState::Active);
+    for id in failed {
         w.succeed(id).await;
     }
     w.dispatch().await;
-    assert_eq!(w.state(d).await, PublicState::Waiting);
+    assert_eq!(w.state(join).await, PublicState::Waiting);
 }

@@ -36,8 +36,9 @@ pub async fn tags_of_a_flow_are_set_and_removed(w: Arc<World>) {
     assert_eq!(seen.tags, tags(&[("app.a", "3")]));
     assert_eq!(seen.last_mutation_at, w.now());
     let both = edit(flow, tags(&[("app.a", "4")]), &["app.a"]);
-    assert_eq!(w.run(both).await, Ok(1), "a key in both is set");
-    assert_eq!(w.flow(flow).await.tags, tags(&[("app.a", "4")]));
+    let refused = w.refused(both).await;
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("remove")));
+    assert_eq!(w.flow(flow).await.tags, tags(&[("app.a", "3")]));
 }
 
 /// What changes nothing writes nothing.

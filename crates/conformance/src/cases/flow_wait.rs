@@ -184,16 +184,22 @@ pub async fn a_straggler_does_not_count_in_the_next_round(w: Arc<World>) {
     assert_eq!(w.state(p).await, PublicState::Waiting);
 }
 
-/// Siblings of an earlier round are cancelled even when the next one has begun; its own are not.
-pub async fn siblings_of_an_earlier_round_are_still_cancelled(w: Arc<World>) {
-    let (drawn, p, fence) = parent(&w).await;
-    let flow = drawn.flow;
-    spawn(&w, flow, (p, fence), &["a", "b"], any_of()).await;
-    w.wait_children(flow, p, fence).await.expect("it is held");
+/// A parent for which the first of two was enough, and that began to race two more.
+async fn two_rounds(w: &World) -> (Drawn, ExecutionId, Fence) {
+    let (drawn, p, fence) = parent(w).await;
+    spawn(w, drawn.flow, (p, fence), &["a", "b"], any_of()).await;
+    w.wait_children(drawn.flow, p, fence).await.expect("it is held");
     w.succeed(drawn.id("a")).await;
     w.dispatch().await;
     let fence = w.start(p).await;
-    spawn(&w, flow, (p, fence), &["c", "d"], any_of()).await;
+    spawn(w, drawn.flow, (p, fence), &["c", "d"], any_of()).await;
+    (drawn, p, fence)
+}
+
+/// Siblings of an earlier round are cancelled even when the next one has begun; its own are not.
+pub async fn siblings_of_an_earlier_round_are_still_cancelled(w: Arc<World>) {
+    let (drawn, p, fence) = two_rounds(&w).await;
+    let flow = drawn.flow;
     w.tick(Duty::EdgeCancelDispatcher).await;
     assert_eq!(w.state(drawn.id("b")).await, PublicState::Cancelled);
     for child in drawn.ids(["c", "d"]) {
@@ -348,14 +354,7 @@ pub async fn a_waiting_parent_keeps_its_attempt(w: Arc<World>) {
 
 /// Two rounds may fire before anybody cancels the siblings of the first: then those of both are.
 pub async fn two_rounds_may_fire_before_siblings_are_cancelled(w: Arc<World>) {
-    let (drawn, p, fence) = parent(&w).await;
-    let flow = drawn.flow;
-    spawn(&w, flow, (p, fence), &["a", "b"], any_of()).await;
-    w.wait_children(flow, p, fence).await.expect("it is held");
-    w.succeed(drawn.id("a")).await;
-    w.dispatch().await;
-    let fence = w.start(p).await;
-    spawn(&w, flow, (p, fence), &["c", "d"], any_of()).await;
+    let (drawn, _, _) = two_rounds(&w).await;
     w.succeed(drawn.id("c")).await;
     w.dispatch().await;
     w.tick(Duty::EdgeCancelDispatcher).await;

@@ -108,6 +108,7 @@ macro_rules! flow_suite {
                 without_a_result_the_input_stays
                 a_failed_parent_passes_nothing
                 of_all_the_last_result_wins
+                of_all_one_result_is_taken
                 of_some_the_deciding_result_counts
                 a_late_result_is_not_passed
                 a_retry_is_handed_the_same_result
@@ -118,6 +119,7 @@ macro_rules! flow_suite {
                 a_result_is_passed_by_an_edge_applied_late
             }
             flow_ends {
+                the_end_of_a_flow_wakes_who_waits_for_it
                 a_sealed_flow_completes_with_its_last_member
                 a_failed_member_fails_the_flow
                 an_expired_or_cancelled_member_fails_the_flow

@@ -301,13 +301,15 @@ impl Author {
                 graph.joins.push((NodeRef::Name(name(node)), self.policy()));
             }
         }
+        one_input(&mut graph);
         graph
     }
 
     fn link(&mut self, from: &str, to: &str) -> Link {
         let mut link = Link::new(NodeRef::Name(name(from)), NodeRef::Name(name(to)));
         link.kind = self.dependency();
-        link.data_passing_ref = self.rng.random_bool(0.3).then(|| "result".to_owned());
+        let passes = self.rng.random_bool(0.3) && link.kind != DependencyKind::FailureOnly;
+        link.data_passing_ref = passes.then(|| "result".to_owned());
         if self.rng.random_ratio(1, 10) {
             link.name = Some(EdgeName::new("left").expect("a valid name"));
         }
@@ -358,6 +360,7 @@ impl Author {
         if !names.is_empty() && self.rng.random() {
             graph.joins.push((parent, self.policy()));
         }
+        one_input(&mut graph);
         ExtendFlow { flow, graph, seal, by: Some((id, fence)) }
     }
 
@@ -410,6 +413,20 @@ impl Author {
                 let (namespace, tag) = (filter.namespace, filter.tag);
                 Query::Flows(Box::new(FlowSearch { namespace, kind, state, tag }))
             }
+        }
+    }
+}
+
+/// Has nothing that waits for all take two results as its input, which would be refused.
+fn one_input(graph: &mut Graph) {
+    let some = graph.joins.iter().filter(|(_, policy)| *policy != EdgePolicy::AllOf);
+    let some: Vec<_> = some.map(|(node, _)| node.clone()).collect();
+    let mut taken = Vec::new();
+    for link in graph.links.iter_mut().filter(|link| !some.contains(&link.to)) {
+        if link.data_passing_ref.is_some() && taken.contains(&link.to) {
+            link.data_passing_ref = None;
+        } else if link.data_passing_ref.is_some() {
+            taken.push(link.to.clone());
         }
     }
 }

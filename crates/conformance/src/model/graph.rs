@@ -50,11 +50,11 @@ impl Tables {
             }
             Key::Outgoing(flow, id) => {
                 let edges = self.edges_of(*flow).filter(|edge| edge.upstream == *id);
-                have.load_edges(key, edges.cloned().collect());
+                have.load_outgoing((*flow, *id), edges.cloned().collect());
             }
             Key::Incoming(flow, id) => {
                 let edges = self.edges_of(*flow).filter(|edge| edge.downstream == *id);
-                have.load_edges(key, edges.cloned().collect());
+                have.load_incoming((*flow, *id), edges.cloned().collect());
             }
             Key::Reach(flow, id) => {
                 have.reach.insert((*flow, *id), self.reach(*flow, *id));

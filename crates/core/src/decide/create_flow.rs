@@ -94,7 +94,7 @@ impl FlowCreated {
 
 /// A clash with a flow that is there.
 pub(super) fn conflict(id: FlowId, field: &'static str) -> Rejection {
-    let why = format!("belongs to a flow that was created with another {field}");
+    let why = format!("belongs to a flow created with other content ({field})");
     let refused = Rejection::invalid(Code::FlowIdConflict, "flow_id", id, why);
     Rejection { field: Some(field), ..refused }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::graph::{Draft, exists, growing, not_a_member, unfinished, unnamed};
+use super::graph::{Draft, growing, not_a_member, unfinished, unnamed};
 use super::submit_flow::{member, reachable, taken, unknown};
 use super::{COMMAND_BYTES, Decide, group_policy, holder};
 use crate::command::Traffic;
@@ -15,7 +15,7 @@ use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fence, Fingerprint};
 use crate::flow::{
     Edge, EdgePolicy, EdgeState, Flow, Graph, GroupState, Link, Member, Node, NodeRef, Reach,
-    circle,
+    circle, second_input,
 };
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
@@ -158,7 +158,9 @@ impl Decide for ExtendFlow {
             let (from, to) = (link.from.id(flow), link.to.id(flow));
             keys.extend([Key::Execution(from), Key::Execution(to)]);
             keys.extend([Key::Group(flow, to), Key::Pair(flow, from, to)]);
-            keys.extend(link.name.iter().map(|_| Key::Incoming(flow, to)));
+            if link.name.is_some() || link.data_passing_ref.is_some() {
+                keys.push(Key::Incoming(flow, to));
+            }
             if have.execution(to).is_ok() {
                 keys.push(Key::Reach(flow, to));
             }
@@ -203,6 +205,7 @@ impl Decide for ExtendFlow {
             return Err(Rejection::new(Code::FlowTooLarge, said));
         }
         self.check_joins(&draft, have)?;
+        self.check_inputs(&draft, have)?;
         draft.flow.sealed |= self.seal;
         draft.finish();
         let reply = Extended {
@@ -238,7 +241,7 @@ impl ExtendFlow {
                 return Ok(());
             }
             if pending && group.policy != policy {
-                return Err(group_policy::fixed(x.id));
+                return Err(group_policy::fixed(node));
             }
         }
         unfinished(&x)?;
@@ -251,12 +254,33 @@ impl ExtendFlow {
     /// A quorum must be reachable once nothing is added any more; one in this graph at once.
     fn check_joins(&self, draft: &Draft<'_>, have: &WorkingSet) -> Result<(), Rejection> {
         let flow = self.flow;
-        let own = self.graph.joins.iter().map(|(node, _)| node.id(flow));
+        let own = self.graph.joins.iter().map(|(node, _)| node.clone());
         let sealed = have.graph.groups.keys().filter(|(of, _)| self.seal && *of == flow);
-        for id in own.chain(sealed.map(|(_, id)| *id)) {
-            let group = draft.group(id).filter(|group| group.state == GroupState::Pending);
-            if let Some(group) = group {
-                reachable(&id, group.policy, group.staged)?;
+        for node in own.chain(sealed.map(|(_, id)| NodeRef::Execution(*id))) {
+            let group = draft.group(node.id(flow));
+            if let Some(group) = group.filter(|group| group.state == GroupState::Pending) {
+                reachable(&node, group.policy, group.staged)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits for all takes one result as its input.
+    fn check_inputs(&self, draft: &Draft<'_>, have: &WorkingSet) -> Result<(), Rejection> {
+        let flow = self.flow;
+        let mut taken = BTreeSet::new();
+        for link in self.graph.links.iter().filter(|link| link.data_passing_ref.is_some()) {
+            let to = link.to.id(flow);
+            let group = draft.group(to).filter(|group| group.policy == EdgePolicy::AllOf);
+            let Some(group) = group.filter(|_| link_of(have, flow, link).is_none()) else {
+                continue;
+            };
+            let into = have.graph.incoming.get(&(flow, to));
+            let passes =
+                |edge: &&Edge| edge.round == group.round && edge.data_passing_ref.is_some();
+            let before = have.graph.edges_of(flow, into).into_iter().find(passes);
+            if !taken.insert(to) || before.is_some() {
+                return Err(second_input(&link.from, &link.to));
             }
         }
         Ok(())
@@ -299,6 +323,13 @@ fn add_node(draft: &mut Draft<'_>, node: &Node, cx: &Cx<'_>) -> Result<(), Rejec
     Ok(())
 }
 
+/// The refusal of an edge that is there and is not the same.
+fn differs(link: &Link, edge: &Edge) -> Rejection {
+    let (from, to) = (&link.from, &link.to);
+    let said = format!("edge {} leads from {from} to {to}, and is another one", edge.id);
+    Rejection::new(Code::DependencyAlreadyExists, said)
+}
+
 fn add_link(
     draft: &mut Draft<'_>,
     link: &Link,
@@ -307,13 +338,13 @@ fn add_link(
     let flow = draft.flow.id;
     let (upstream, downstream) = (link.from.id(flow), link.to.id(flow));
     if let Some((edge, same)) = link_of(have, flow, link) {
-        return if same { Ok(None) } else { Err(exists(edge)) };
+        return if same { Ok(None) } else { Err(differs(link, edge)) };
     }
     if draft.member(upstream).is_none() {
         return Err(unknown(&link.from));
     }
     if let Some(name) = &link.name {
-        unnamed(have, flow, downstream, name)?;
+        unnamed(have, (flow, downstream), name, &link.to)?;
     }
     let Some(x) = draft.member(downstream).cloned() else { return Err(unknown(&link.to)) };
     unfinished(&x)?;

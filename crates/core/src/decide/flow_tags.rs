@@ -16,7 +16,7 @@ use crate::limits::Config;
 pub struct SetFlowTags {
     /// Of which.
     pub flow: FlowId,
-    /// What to change. A key in both is set.
+    /// What to change.
     pub edit: Edit,
 }
 

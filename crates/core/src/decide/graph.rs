@@ -158,10 +158,8 @@ impl<'a> Draft<'a> {
             return;
         }
         let at = self.at;
-        self.flow.state = match self.flow.ended.badly {
-            0 => FlowState::Completed { at },
-            _ => FlowState::Failed { at }, // not ours: a count
-        };
+        let well = self.flow.ended.badly == 0;
+        self.flow.state = if well { FlowState::Completed { at } } else { FlowState::Failed { at } };
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 
@@ -450,11 +448,11 @@ pub(super) fn exists(edge: &Edge) -> Rejection {
 /// Refuses a name that another edge into `downstream` has.
 pub(super) fn unnamed(
     have: &WorkingSet,
-    flow: FlowId,
-    downstream: ExecutionId,
+    into: (FlowId, ExecutionId),
     name: &EdgeName,
+    downstream: &dyn std::fmt::Display,
 ) -> Result<(), Rejection> {
-    let edges = have.graph.edges_of(flow, have.graph.incoming.get(&(flow, downstream)));
+    let edges = have.graph.edges_of(into.0, have.graph.incoming.get(&into));
     if edges.iter().all(|edge| edge.name.as_ref() != Some(name)) {
         return Ok(());
     }

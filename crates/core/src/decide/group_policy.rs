@@ -32,9 +32,11 @@ pub enum PolicySet {
 }
 
 /// Refuses to change the rule under edges that were staged under another.
-pub(super) fn fixed(downstream: ExecutionId) -> Rejection {
-    let said =
-        format!("edge_group_policy_already_fixed: dependencies already staged into {downstream}");
+pub(super) fn fixed(downstream: &dyn std::fmt::Display) -> Rejection {
+    let said = format!(
+        "edge_group_policy_already_fixed: dependencies already staged into {downstream}; \
+         set the join before the first edge"
+    );
     Rejection { field: Some("policy"), ..Rejection::new(Code::InvalidInput, said) }
 }
 
@@ -68,7 +70,7 @@ impl Decide for SetGroupPolicy {
         };
         unfinished(x)?;
         if draft.group(x.id).is_some_and(|group| group.staged > 0 && group.state.at().is_none()) {
-            return Err(fixed(x.id));
+            return Err(fixed(&x.id));
         }
         let mut group = draft.open_group(x)?;
         if draft.group(x.id).is_some_and(|stored| stored == &group) && group.policy == self.policy {

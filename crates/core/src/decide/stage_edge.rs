@@ -53,7 +53,7 @@ impl Decide for StageEdge {
             let said = format!("{} would wait for itself", self.upstream);
             return Err(Rejection::new(Code::SelfReferencingEdge, said));
         }
-        check_reference(self.data_passing_ref.as_deref())
+        check_reference(self.kind, self.data_passing_ref.as_deref())
     }
 
     fn bytes(&self) -> usize {
@@ -102,7 +102,7 @@ impl Decide for StageEdge {
             }
         }
         if let Some(name) = &self.name {
-            unnamed(have, flow.id, self.downstream, name)?;
+            unnamed(have, (flow.id, self.downstream), name, &self.downstream)?;
         }
         if flow.edges >= FLOW_EDGES_MAX {
             let said = format!("flow {} has {} edges", flow.id, flow.edges);

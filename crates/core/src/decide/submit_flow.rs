@@ -3,14 +3,16 @@
 //! Nothing can be claimed before what it waits for is known. Sent twice, by id or by key: `Duplicate`
 //! with the original; with other content it is a conflict that names the first field that differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::create_flow::{CreateFlow, FlowCreated, conflict};
 use super::{Again, Decide};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fingerprint, State};
-use crate::flow::{Edge, EdgePolicy, EdgeState, Flow, Graph, Group, Member, Node, NodeRef};
+use crate::flow::{
+    Edge, EdgePolicy, EdgeState, Flow, Graph, Group, Member, Node, NodeRef, second_input,
+};
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, Key, KeyRow, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::{Config, DURATION_MS_MAX};
@@ -94,6 +96,14 @@ impl SubmitFlow {
             reachable(node, *policy, *edges)?;
             *join = *policy;
         }
+        let mut taken = BTreeSet::new();
+        for link in self.graph.links.iter().filter(|link| link.data_passing_ref.is_some()) {
+            let to = link.to.id(flow);
+            let all = joins.get(&to).is_some_and(|(_, policy)| *policy == EdgePolicy::AllOf);
+            if all && !taken.insert(to) {
+                return Err(second_input(&link.from, &link.to));
+            }
+        }
         Ok(joins)
     }
 }
@@ -153,10 +163,13 @@ impl Decide for SubmitFlow {
             return Err(Rejection::invalid(Code::InvalidInput, "nodes", "", why));
         }
         if let Some(ms) = self.dedup_window_ms {
-            let absurd = ms > DURATION_MS_MAX;
-            if absurd || self.idempotency_key.is_none() {
-                let why = "needs an idempotency_key to apply to, and at most ten years";
-                return Err(Rejection::invalid(Code::InvalidInput, "dedup_window_ms", ms, why));
+            let refuse =
+                |why| Err(Rejection::invalid(Code::InvalidInput, "dedup_window_ms", ms, why));
+            if self.idempotency_key.is_none() {
+                return refuse("needs an idempotency_key to apply to");
+            }
+            if ms > DURATION_MS_MAX {
+                return refuse("is more than ten years");
             }
         }
         self.graph.validate(self.flow.id, Some(&self.flow.namespace), config)?;
@@ -181,7 +194,7 @@ impl Decide for SubmitFlow {
             let Some(field) = row.fingerprint.difference(&fingerprint, &FIELDS) else {
                 return Ok(Change::none(FlowCreated::Duplicate { flow_id: original }));
             };
-            let why = format!("belongs to flow {original}, created with another {field}");
+            let why = format!("belongs to flow {original}, created with other content ({field})");
             let key = key.as_ref().map_or("", |(_, key)| key.as_str());
             let code = Code::IdempotencyKeyConflict;
             let refused = Rejection::invalid(code, "idempotency_key", key, why);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{OnExecution, create::check_tags};
 use crate::command::Traffic;
-use crate::error::Rejection;
+use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Tags};
 use crate::fold::{Change, Cx, Effects};
 use crate::ids::ExecutionId;
@@ -23,9 +23,13 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Refuses keys and values that are not allowed.
+    /// Refuses keys and values that are not allowed, and a key that is both set and removed.
     pub(super) fn validate(&self) -> Result<(), Rejection> {
         check_tags(&self.set)?;
+        if let Some(key) = self.set.keys().find(|key| self.remove.contains(*key)) {
+            let why = "is both to be set and to be removed";
+            return Err(Rejection::invalid(Code::InvalidInput, "remove", key, why));
+        }
         self.remove.iter().try_for_each(|key| check_tag_key(key))
     }
 
@@ -44,7 +48,7 @@ impl Edit {
 pub struct SetTags {
     /// Of which.
     pub id: ExecutionId,
-    /// What to change. A key in both is set.
+    /// What to change.
     pub edit: Edit,
 }
 

@@ -1,6 +1,7 @@
 //! Graphs as their authors write them: named nodes, edges between names, and how each node joins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use crate::decide::create::Create;
 use crate::error::{Code, Rejection};
@@ -93,16 +94,31 @@ impl Link {
     }
 }
 
-/// Refuses a data passing reference that says nothing or too much.
-pub(crate) fn check_reference(text: Option<&str>) -> Result<(), Rejection> {
-    match text {
-        None => Ok(()),
-        Some("") => {
-            let why = "must not be empty; leave it out";
-            Err(Rejection::invalid(Code::InvalidInput, "data_passing_ref", "", why))
+/// The field that asks for a result as input.
+const PASSING: &str = "data_passing_ref";
+
+/// Refuses a data passing reference that says nothing or too much, or passes what is never there.
+pub(crate) fn check_reference(kind: DependencyKind, text: Option<&str>) -> Result<(), Rejection> {
+    let refuse = |why| Err(Rejection::invalid(Code::InvalidInput, PASSING, "", why));
+    match (text, kind) {
+        (None, _) => Ok(()),
+        (Some(""), _) => refuse("must not be empty; leave it out"),
+        (Some(_), DependencyKind::FailureOnly) => {
+            refuse("has no use on a failure_only edge: what failed leaves no result")
         }
-        Some(text) => prose("data_passing_ref", text, DATA_PASSING_BYTES_MAX),
+        (Some(text), DependencyKind::SuccessOnly | DependencyKind::AnyTerminal) => {
+            prose(PASSING, text, DATA_PASSING_BYTES_MAX)
+        }
     }
+}
+
+/// The refusal of a second result as the input of what waits for all, and has one input.
+pub(crate) fn second_input(from: &dyn Display, to: &dyn Display) -> Rejection {
+    let why = format!(
+        "of the edge from {from} to {to} is a second one: {to} waits for all, and has one input; \
+         give the edges names instead"
+    );
+    Rejection::invalid(Code::InvalidInput, PASSING, "", why)
 }
 
 impl Graph {
@@ -153,7 +169,7 @@ impl Graph {
         let (mut pairs, mut inputs) = (BTreeSet::new(), BTreeSet::new());
         for link in &self.links {
             let (from, to) = (link.from.id(flow), link.to.id(flow));
-            check_reference(link.data_passing_ref.as_deref())?;
+            check_reference(link.kind, link.data_passing_ref.as_deref())?;
             if from == to {
                 let said = format!("node {} waits for itself", link.from);
                 return Err(Rejection::new(Code::SelfReferencingEdge, said));

@@ -125,14 +125,19 @@ impl GraphSet {
         edges.filter_map(|(_, edge)| edge.as_ref()).filter(move |edge| edge.downstream == id)
     }
 
-    /// Takes in edges that were loaded because they lead out of, or into, an execution.
-    pub fn load_edges(&mut self, key: &Key, edges: Vec<Edge>) {
-        let ids = edges.iter().map(|edge| edge.id).collect();
-        match key {
-            Key::Outgoing(flow, id) => drop(self.outgoing.insert((*flow, *id), ids)),
-            Key::Incoming(flow, id) => drop(self.incoming.insert((*flow, *id), ids)),
-            _ => unreachable!("only these name many edges"), // not ours: a caller's mistake
-        }
+    /// Takes in all edges out of an execution.
+    pub fn load_outgoing(&mut self, of: GroupKey, edges: Vec<Edge>) {
+        self.outgoing.insert(of, edges.iter().map(|edge| edge.id).collect());
+        self.load_edges(edges);
+    }
+
+    /// Takes in all edges into an execution.
+    pub fn load_incoming(&mut self, of: GroupKey, edges: Vec<Edge>) {
+        self.incoming.insert(of, edges.iter().map(|edge| edge.id).collect());
+        self.load_edges(edges);
+    }
+
+    fn load_edges(&mut self, edges: Vec<Edge>) {
         self.edges.extend(edges.into_iter().map(|edge| ((edge.flow, edge.id), Some(edge))));
     }
 
@@ -219,6 +224,12 @@ pub struct GraphWrites {
 }
 
 impl GraphWrites {
+    /// Whether a flow ends.
+    pub fn ends_flows(&self) -> bool {
+        let ended = |flow: &Option<Flow>| flow.as_ref().is_some_and(Flow::is_terminal);
+        self.flows.iter().any(|write| ended(&write.after) && !ended(&write.before))
+    }
+
     /// Whether members are to be cancelled: a group fired, or ends are owed.
     pub fn cancels_members(&self) -> bool {
         !self.cancels.insert.is_empty() || self.backlogs.values().any(Option::is_some)

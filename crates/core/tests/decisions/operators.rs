@@ -136,9 +136,12 @@ fn tags_can_be_changed_in_every_state_without_an_event() {
 }
 
 #[test]
-fn a_tag_that_is_both_removed_and_set_is_set() {
+fn a_tag_is_set_or_removed_and_not_both() {
     let mut life = Life::under(&policy());
     let change = set_tags(life.id, &[("shop.city", "Rome")], &["shop.city", "no.such"]);
+    let refused = ff_core::Command::from(change).validate(&life.world.config).unwrap_err();
+    assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("remove")));
+    let change = set_tags(life.id, &[("shop.city", "Rome")], &["no.such"]);
     assert_eq!(life.tell(change), 1);
     assert_eq!(life.x().tags, tags(&[("shop.city", "Rome")]));
     assert_eq!(life.tell(set_tags(life.id, &[], &["shop.city"])), 0);

@@ -147,7 +147,13 @@ impl Asked {
             if self.bit(7 + at % 12) {
                 let mut link = Link::new(node(from), node(to));
                 link.kind = self.kind();
-                link.data_passing_ref = self.bit(at).then(|| "result".to_owned());
+                let fails = link.kind == DependencyKind::FailureOnly;
+                let taken = graph
+                    .links
+                    .iter()
+                    .any(|other| other.to == link.to && other.data_passing_ref.is_some());
+                let passes = self.bit(at) && !fails && !taken;
+                link.data_passing_ref = passes.then(|| "result".to_owned());
                 graph.links.push(link);
             }
         }

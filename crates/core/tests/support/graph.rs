@@ -59,11 +59,11 @@ impl World {
             }
             Key::Outgoing(flow, id) => {
                 let out = edges(self, *flow, |edge| edge.upstream, *id);
-                self.rows.graph.load_edges(key, out);
+                self.rows.graph.load_outgoing((*flow, *id), out);
             }
             Key::Incoming(flow, id) => {
                 let into = edges(self, *flow, |edge| edge.downstream, *id);
-                self.rows.graph.load_edges(key, into);
+                self.rows.graph.load_incoming((*flow, *id), into);
             }
             Key::Reach(flow, id) => {
                 let reach = reach(&self.edges(*flow), *id);

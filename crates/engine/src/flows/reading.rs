@@ -267,17 +267,31 @@ impl Engine {
     /// Waits until a flow has ended, up to `wait`; as it is then.
     pub async fn await_flow(&self, id: FlowId, wait: Duration) -> Result<Flow, Error> {
         let deadline = deadline(wait);
+        let generation = |interest| self.backend.generation(interest);
+        let mut in_vain = false;
         loop {
-            let seen = self.backend.generation(Interest::Events);
+            let (ends, events) = (generation(Interest::Ends), generation(Interest::Events));
             let flow = self.existing_flow(id).await?;
             let left = deadline.saturating_duration_since(Instant::now());
             if flow.is_terminal() || left.is_zero() {
                 return Ok(flow);
             }
-            let news = self.backend.wait(Interest::Events, seen);
-            // Either way it is time to look again, but not after each of many ends.
-            let _ = tokio::time::timeout(left.min(self.poll), news).await;
-            tokio::time::sleep(LOOK_AGAIN).await;
+            // Many others may end.
+            if in_vain {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            // A flow that ends here is looked at when it does. For what others do it is early enough
+            // a moment after they did something, whatever that was.
+            let news = async {
+                tokio::select! {
+                    () = self.backend.wait(Interest::Ends, ends) => true,
+                    () = async {
+                        self.backend.wait(Interest::Events, events).await;
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    } => false,
+                }
+            };
+            in_vain = tokio::time::timeout(left.min(self.poll), news).await.unwrap_or(false);
         }
     }
 }

@@ -1,5 +1,5 @@
 -- Locks the members of a flow that have not ended, in the order of their keys, and loads them with their
--- leases. Whoever cancels them holds the flow. A lease that moves meanwhile is found out when it is
+-- leases and their places. Whoever cancels them holds the flow. A lease that moves meanwhile is found out when it is
 -- ended.
 select
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
@@ -12,13 +12,13 @@ select
     x.worker_instance_id, x.attempt_started_at_ms, x.attempt_ran_ms, x.resumed,
     x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.cancelled_by,
     x.end_reason, x.terminal_at_ms, x.retain_until_ms, l.epoch as lease_epoch, l.claim_id,
-    l.acquired_at_ms, l.renewed_at_ms, l.until_ms, l.check_at_ms
+    l.acquired_at_ms, l.renewed_at_ms, l.until_ms, l.check_at_ms, x.ctid as at
 from unnest($1::smallint[], $2::uuid[]) as i (partition_key, flow_id)
 cross join lateral (
-    select x.* from ff_exec_core x
+    select x.*, x.ctid from ff_exec_core x
     where x.partition_key = i.partition_key and x.flow_id = i.flow_id and x.phase <> 'terminal'
     order by x.execution_id
-    limit 10001
+    limit $3::bigint
     for no key update of x
 ) x
 left join ff_lease l

@@ -12,6 +12,7 @@ use ff_core::flow::CancellationPolicy;
 use ff_core::fold::{GroupKey, Key};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::limits::CANCEL_AT_ONCE_MAX;
+use ff_core::row::corrupt;
 use tokio_postgres::Row;
 
 use crate::codec::{self, Params};
@@ -51,7 +52,9 @@ impl Ahead {
         match self {
             Self::Ends(ends) => ends.lock(),
             Self::Cancel(flow) => {
-                let params = Params::new().flows(std::iter::once(*flow));
+                // One more than are cancelled at once, to see whether there are.
+                let params =
+                    Params::new().flows(std::iter::once(*flow)).count(CANCEL_AT_ONCE_MAX + 1);
                 vec![Step::Run(ahead::members, params)]
             }
         }
@@ -92,6 +95,8 @@ fn read_members(flow: FlowId, rows: &[Row], loaded: &mut Loaded) -> Result<(), S
         let (id, read) = codec::read_execution(row)?;
         match read {
             Ok(x) => {
+                let at = row.try_get("at").map_err(|why| corrupt("ctid", id, why))?;
+                loaded.places.insert(id, at);
                 members.push((id, x.state.phase()));
                 loaded.have.executions.insert(id, Some(x));
             }

@@ -42,8 +42,28 @@ struct Graph {
 
 struct Gated {
     execution: Execution,
-    /// Unknown when it is long.
-    input: Option<Option<Blob>>,
+    input: Input,
+}
+
+/// The input of a member that waits.
+#[derive(Clone)]
+enum Input {
+    /// It has this one.
+    Known(Blob),
+    /// It has none.
+    Empty,
+    /// It is long, or nobody read it.
+    Unknown,
+}
+
+impl Input {
+    fn new(blob: Option<&Blob>) -> Self {
+        match blob {
+            None => Self::Empty,
+            Some(blob) if blob.bytes.len() <= INPUT_BYTES_MAX => Self::Known(blob.clone()),
+            Some(_) => Self::Unknown,
+        }
+    }
 }
 
 impl Graphs {
@@ -61,7 +81,7 @@ impl Graphs {
             }),
             Key::Outgoing(flow, id) => inner.graphs.get(flow).is_some_and(|graph| {
                 let edges = graph.edges.get(id).into_iter().flat_map(HashMap::values);
-                have.graph.load_edges(key, edges.cloned().collect());
+                have.graph.load_outgoing((*flow, *id), edges.cloned().collect());
                 true
             }),
             Key::Group(flow, id) => {
@@ -79,11 +99,13 @@ impl Graphs {
                 true
             }),
             Key::Input(id) => {
-                let input = inner.gated.get(id).and_then(|gated| gated.input.clone());
-                input.is_some_and(|input| {
-                    have.inputs.insert(*id, input);
-                    true
-                })
+                let input = match inner.gated.get(id).map(|gated| &gated.input) {
+                    Some(Input::Known(blob)) => Some(blob.clone()),
+                    Some(Input::Empty) => None,
+                    Some(Input::Unknown) | None => return false,
+                };
+                have.inputs.insert(*id, input);
+                true
             }
             Key::Flow(_)
             | Key::FreeGroup(..)
@@ -139,11 +161,15 @@ impl Graphs {
         let mut inner = self.lock();
         for write in &set.graph.flows {
             let either = write.before.as_ref().or(write.after.as_ref());
-            either.into_iter().for_each(|flow| inner.forget(flow.id));
+            if let Some(flow) = either {
+                inner.forget(flow.id);
+            }
         }
         for write in &set.executions {
             let either = write.before.as_ref().or(write.after.as_ref());
-            either.into_iter().for_each(|x| drop(inner.gated.remove(&x.id)));
+            if let Some(x) = either {
+                inner.gated.remove(&x.id);
+            }
         }
     }
 }
@@ -174,7 +200,9 @@ impl Inner {
             }
             (before, after) => {
                 let either = before.as_ref().or(after.as_ref());
-                either.into_iter().for_each(|flow| self.forget(flow.id));
+                if let Some(flow) = either {
+                    self.forget(flow.id);
+                }
             }
         }
     }
@@ -193,15 +221,11 @@ impl Inner {
             let flow = x.flow().filter(|flow| waits && self.graphs.contains_key(flow));
             let Some(flow) = flow else { continue };
             let fresh = known.is_none();
-            let own = inputs.get(&x.id).map(|blob| Blob::clone(blob));
             let input = match write.before {
-                None => Some(own),
-                Some(_) => known.and_then(|known| known.input),
+                None => Input::new(inputs.get(&x.id).copied()),
+                Some(_) => known.map_or(Input::Unknown, |known| known.input),
             };
-            let short = |input: &Option<Blob>| {
-                input.as_ref().is_none_or(|blob| blob.bytes.len() <= INPUT_BYTES_MAX)
-            };
-            let gated = Gated { execution: x.clone(), input: input.filter(short) };
+            let gated = Gated { execution: x.clone(), input };
             self.gated.insert(x.id, gated);
             if let (true, Some(graph)) = (fresh, self.graphs.get_mut(&flow)) {
                 graph.members.push(x.id);

@@ -91,7 +91,8 @@ impl Held {
                                 waiting.insert(id);
                             }
                         }
-                        _ => return None, // not ours: a guard, not a variant
+                        // What is not remembered is read.
+                        _ => return None, // not ours: recalling names them all
                     }
                 }
             }

@@ -33,9 +33,6 @@ const RECONNECT: Duration = Duration::from_millis(500);
 
 /// The letters that tell others.
 const NOTES: [(Interest, char); 2] = [(Interest::Work, 'w'), (Interest::Events, 'e')];
-/// Everything that somebody may wait for.
-const INTERESTS: [Interest; 4] =
-    [Interest::Work, Interest::Events, Interest::Flows, Interest::Cancels];
 
 /// Counts what was committed, here and elsewhere, for those who wait.
 pub struct Signals {
@@ -43,6 +40,7 @@ pub struct Signals {
     events: watch::Sender<u64>,
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
     /// Whether others have yet to be told.
     untold: [AtomicBool; NOTES.len()],
     /// Something is to be told, or somebody began to wait.
@@ -60,6 +58,7 @@ impl Signals {
             events: watch::Sender::new(0),
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
+            ends: watch::Sender::new(0),
             untold: [const { AtomicBool::new(false) }; NOTES.len()],
             stir: Notify::new(),
             waiters: AtomicUsize::new(0),
@@ -74,13 +73,14 @@ impl Signals {
             Interest::Events => &self.events,
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
+            Interest::Ends => &self.ends,
         }
     }
 
     /// Something was committed here that concerns some: wakes who waits here, and soon who waits
     /// elsewhere.
     pub fn committed(&self, concerns: impl Fn(Interest) -> bool) {
-        for interest in INTERESTS.into_iter().filter(|interest| concerns(*interest)) {
+        for interest in Interest::ALL.into_iter().filter(|interest| concerns(*interest)) {
             self.bump(interest);
         }
         let mut any = false;

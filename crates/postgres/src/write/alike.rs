@@ -7,8 +7,8 @@ use ff_core::fold::{Write, WriteSet};
 use ff_core::state::TerminalOutcome;
 use tokio_postgres::types::Type;
 
-use super::stored;
-use crate::codec::Params;
+use super::{Places, stored};
+use crate::codec::{Params, Tid};
 use crate::connection::Step;
 use crate::statements::hot;
 
@@ -20,11 +20,13 @@ pub struct Alike<'s> {
     writes: &'s [Write<Execution>],
     by: CancelledBy,
     reason: &'s str,
+    /// Where they stand.
+    at: Vec<Tid>,
 }
 
 impl<'s> Alike<'s> {
-    /// All executions of `set`, and as many of its last events.
-    pub fn of(set: &'s WriteSet) -> Option<Self> {
+    /// All executions of `set`, and as many of its last events, if it is known where they stand.
+    pub fn of(set: &'s WriteSet, places: &Places) -> Option<Self> {
         let writes = set.executions.as_slice();
         let others = set.events.len().checked_sub(writes.len())?;
         if writes.len() < ALIKE_MIN || !set.blobs.is_empty() {
@@ -36,7 +38,10 @@ impl<'s> Alike<'s> {
             }
             State::Terminal(_) | State::Runnable(_) | State::Active(_) => return None,
         };
-        let alike = Self { writes, by, reason };
+        let place =
+            |write: &Write<Execution>| places.executions.get(&write.after.as_ref()?.id).copied();
+        let at = writes.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let alike = Self { writes, by, reason, at };
         let all = writes.iter().zip(&set.events[others..]).all(|(write, event)| {
             let both = write.before.as_ref().zip(write.after.as_ref());
             both.is_some_and(|(before, after)| alike.suits(before, after, event))
@@ -110,7 +115,8 @@ impl<'s> Alike<'s> {
             .all(after().map(kept), Type::INT8_ARRAY)
             .text(Some(self.by.as_str()))
             .text(Some(self.reason))
-            .count(self.len());
+            .count(self.len())
+            .all(self.at.iter().copied(), Type::TID_ARRAY);
         Step::Run(hot::cancel, params)
     }
 }

@@ -23,7 +23,6 @@ mod server;
 mod stores;
 mod tls;
 mod trouble;
-mod turns;
 mod wakes;
 
 use std::sync::Arc;

@@ -78,7 +78,10 @@ async fn a_flow_is_submitted_worked_off_and_read() {
     site.dispatch().await;
     assert_eq!(site.get(&path(end, "/eligibility")).await.body, json!({"status": "eligible"}));
     let inputs = site.get(&path(end, "/inputs")).await.body;
-    let input = |id: ExecutionId, result: Value| json!({"execution_id": id, "edge_state": "satisfied", "result": result, "encoding": "json"});
+    let input = |id: ExecutionId, result: Value| {
+        let edge = "satisfied";
+        json!({"execution_id": id, "edge_state": edge, "result": result, "encoding": "json"})
+    };
     let (from_left, from_right) = (input(left, json!({"l": 2})), input(right, json!("r")));
     assert_eq!(inputs, json!({"inputs": {"from_left": from_left, "from_right": from_right}}));
     assert_eq!(site.get(&path(start, "/inputs")).await.body, json!({"inputs": {}}));
