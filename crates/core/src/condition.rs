@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::error::Rejection;
@@ -63,7 +64,20 @@ pub enum ResumeCondition {
         /// Who may not: most often the one who asks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_by: Option<SourceIdentity>,
+        /// What they decide on. Who decides says its [`digest`]: nobody approves what he did not see.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<String>,
     },
+}
+
+/// What somebody who decides on `subject` says of it: `sha256:` and 64 hexadecimal digits.
+pub fn digest(subject: &str) -> String {
+    use std::fmt::Write as _;
+    let mut text = "sha256:".to_owned();
+    for byte in Sha256::digest(subject) {
+        write!(text, "{byte:02x}").expect("texts take everything");
+    }
+    text
 }
 
 words! {
@@ -90,6 +104,8 @@ pub struct Seen<'s> {
     pub source_type: &'s str,
     /// Who sent it; empty when nobody in particular.
     pub source_identity: &'s str,
+    /// The digest of what its sender decided on; empty when it was nothing in particular.
+    pub subject: &'s str,
 }
 
 /// What signals mean to a condition.
@@ -192,6 +208,19 @@ impl ResumeCondition {
         contribution
     }
 
+    /// The digest of what is to be decided on at a waitpoint, where somebody decides.
+    pub fn subject(&self, key: &WaitpointKey) -> Option<String> {
+        let mut found = None;
+        self.visit(&mut |leaf| {
+            if let Self::Approval { waitpoint, subject: Some(subject), .. } = leaf
+                && waitpoint == key
+            {
+                found.get_or_insert_with(|| digest(subject));
+            }
+        });
+        found
+    }
+
     /// How its approvals were decided, in the order it says them; those that are open are left out.
     /// All signals and those that contributed give the same answer.
     pub fn decisions<'c, 's>(&'c self, seen: &[Seen<'s>]) -> Vec<Decision<'c, 's>> {
@@ -248,11 +277,12 @@ impl ResumeCondition {
             Self::Single { signal, .. } | Self::Count { signal, .. } => {
                 signal.as_ref().is_none_or(|name| name == seen.name)
             }
-            Self::Approval { by, not_by, .. } => {
+            Self::Approval { by, not_by, subject, .. } => {
                 let who = seen.source_identity;
+                let same = subject.as_ref().is_none_or(|subject| digest(subject) == seen.subject);
                 let listed = by.is_empty() || by.iter().any(|one| one.as_str() == who);
                 let barred = not_by.as_ref().is_some_and(|one| one.as_str() == who);
-                Word::of(seen.name).is_some() && !who.is_empty() && listed && !barred
+                Word::of(seen.name).is_some() && !who.is_empty() && listed && !barred && same
             }
             Self::OperatorOnly | Self::TimeoutOnly | Self::AllOf(_) => false,
         }

@@ -210,6 +210,9 @@ codes! {
     WaitpointAlreadyExists "waitpoint_already_exists" Conflict false
         "Another waitpoint of this execution has this id."
         "Use a new id."
+    SubjectMismatch "subject_mismatch" State false
+        "Somebody decided on something else than what is to be decided on."
+        "Read again what waits for a decision, and send the digest of it."
     SignalLimitExceeded "signal_limit_exceeded" State false
         "The execution has received as many signals as it may."
         "Let it finish; start another execution for what is still to come."

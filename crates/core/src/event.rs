@@ -141,6 +141,8 @@ pub enum EventKind {
         name: SignalName,
         /// Who sent it.
         source_identity: String,
+        /// The digest of what its sender decided on.
+        subject: Option<String>,
         /// What it led to.
         effect: Effect,
     },

@@ -79,9 +79,13 @@ pub enum Key {
     First(FlowId),
     /// The last suspension of an execution.
     Suspension(ExecutionId),
-    /// All waitpoints of an execution.
+    /// All waitpoints of an execution that are not closed.
     Waitpoints(ExecutionId),
-    /// The signals that arrived at waitpoints of an execution which are not closed.
+    /// A waitpoint.
+    Waitpoint(ExecutionId, Uuid),
+    /// How many signals an execution has received.
+    Received(ExecutionId),
+    /// The signals that may count and arrived at waitpoints of an execution which are not closed.
     Arrived(ExecutionId),
     /// A signal.
     Signal(ExecutionId, Uuid),
@@ -164,6 +168,8 @@ impl WorkingSet {
             | Key::First(_) => self.graph.has(key),
             Key::Suspension(_)
             | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
             | Key::Arrived(_)
             | Key::Signal(..)
             | Key::SignalKey(..)
@@ -478,7 +484,7 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
         remove(id, have, set, first);
     }
     if let Some(x) = effects.execution {
-        put_execution(x, have, first);
+        put_execution(x, have, set, first);
     }
     if let Some((key, row)) = effects.key {
         have.keys.insert(key.clone(), row.clone());
@@ -517,7 +523,7 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
                 let input = inputs.get(&BlobRef::Input(x.id));
                 have.inputs.insert(x.id, input.map(|blob| Blob::clone(blob)));
             }
-            put_execution(x, have, first);
+            put_execution(x, have, set, first);
         }
         set.blobs.append(&mut graph.blobs);
         if let Some(flow) = graph.removed {
@@ -531,9 +537,13 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
     }
 }
 
-fn put_execution(x: Execution, have: &mut WorkingSet, first: &mut First) {
-    let id = x.id;
+fn put_execution(x: Execution, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
+    let (id, at) = (x.id, x.updated_at);
+    let ended = matches!(x.state, State::Terminal(_));
     let before = have.executions.insert(id, Some(x)).flatten();
+    if ended && before.as_ref().is_some_and(|x| matches!(x.state, State::Suspended(_))) {
+        have.waits.leave(id, at, &mut set.waits);
+    }
     first.executions.entry(id).or_insert(before);
 }
 

@@ -107,8 +107,10 @@ pub const GRACE_MS_MAX: u64 = (1 << 53) - 1;
 /// Characters of a signed link.
 pub const LINK_BYTES_MAX: usize = 2_048;
 
-/// Waitpoints that one execution may make.
+/// Waitpoints of one execution that are not closed.
 pub const WAITPOINTS_MAX: usize = 1_000;
+/// Bytes of what an approval is about.
+pub const SUBJECT_BYTES_MAX: usize = 4_096;
 /// Waitpoints that one suspension may use.
 pub const BINDINGS_MAX: usize = 256;
 /// Signals that one execution may receive.

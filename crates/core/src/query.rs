@@ -12,7 +12,7 @@ use crate::ids::{ExecutionId, FlowId, Partition};
 use crate::limits::{DEPTH_MAX, PAGE_MAX};
 use crate::state::PublicState;
 use crate::step::StepRecord;
-use crate::suspension::SuspensionReason;
+use crate::suspension::{Signal, Suspension, SuspensionReason, Waitpoint};
 use crate::text::{ConsumerName, FlowKind, Kind, LaneId, Namespace};
 use crate::time::Millis;
 
@@ -47,7 +47,8 @@ pub enum Query {
     Members(FlowId),
     /// How many members of a flow are in each public state. Not paged.
     Buckets(FlowId),
-    /// Waitpoints that are not closed, of one execution or of all, by id.
+    /// Waitpoints at which signals may arrive, of one execution or of all, by id: pending ones of
+    /// executions that have not ended, and those that a suspended execution waits at.
     Waitpoints(Option<ExecutionId>),
     /// Suspended executions with their suspensions, longest first.
     Suspended(Box<SuspendedSearch>),
@@ -149,9 +150,14 @@ impl Page {
     pub fn name(&self) -> Option<&str> {
         match &self.after {
             Some(After::Name(name)) => Some(name),
-            Some(After::Created(..) | After::Id(_) | After::Number(_) | After::Uuid(_)) | None => {
-                None
-            }
+            Some(
+                After::Created(..)
+                | After::Id(_)
+                | After::Number(_)
+                | After::Uuid(_)
+                | After::Within(..),
+            )
+            | None => None,
         }
     }
 
@@ -159,16 +165,21 @@ impl Page {
     pub fn number(&self) -> Option<u32> {
         match &self.after {
             Some(After::Number(number)) => Some(*number),
-            Some(After::Created(..) | After::Id(_) | After::Name(_) | After::Uuid(_)) | None => {
-                None
-            }
+            Some(
+                After::Created(..)
+                | After::Id(_)
+                | After::Name(_)
+                | After::Uuid(_)
+                | After::Within(..),
+            )
+            | None => None,
         }
     }
 
     /// The UUID to go on after.
     pub fn uuid(&self) -> Option<Uuid> {
         match &self.after {
-            Some(After::Uuid(uuid)) => Some(*uuid),
+            Some(After::Uuid(uuid) | After::Within(uuid, _)) => Some(*uuid),
             Some(After::Id(id)) => Some(id.uuid()),
             Some(After::Created(..) | After::Name(_) | After::Number(_)) | None => None,
         }
@@ -185,14 +196,17 @@ impl Page {
 pub enum After {
     /// Of a partition listing, and of the members and groups of a flow.
     Id(ExecutionId),
-    /// Of a search, for executions or flows; a flow stands under its own UUID.
+    /// Of a search, for executions or flows, where a flow stands under its own UUID; of suspended
+    /// executions, with the time since when they are.
     Created(Millis, ExecutionId),
-    /// Of the attempts and of the steps.
+    /// Of the attempts, of the steps and of the signals.
     Number(u32),
     /// Of lanes and consumers.
     Name(String),
     /// Of edges, and of the flows of a partition.
     Uuid(Uuid),
+    /// Of waitpoints: their ids, and whose they are.
+    Within(Uuid, ExecutionId),
 }
 
 /// A page of what was found.
@@ -231,6 +245,12 @@ pub enum Rows {
     Groups(Vec<Group>),
     /// Of a flow.
     Buckets(Buckets),
+    /// Waitpoints, with the suspension that uses them.
+    Waitpoints(Vec<(Waitpoint, Option<Suspension>)>),
+    /// Suspended executions, with what they wait for.
+    Suspended(Vec<(Execution, Suspension)>),
+    /// Of an execution.
+    Signals(Vec<Signal>),
 }
 
 /// How many executions of a lane are in a state.
@@ -274,6 +294,15 @@ impl Depth {
             depth.oldest = depth.oldest.into_iter().chain(first).min();
         }
         lanes.into_values().collect()
+    }
+}
+
+impl SuspendedSearch {
+    /// Whether `x`, which is suspended, is meant.
+    pub fn matches(&self, x: &Execution, suspension: &Suspension) -> bool {
+        self.partition.is_none_or(|partition| partition == x.id.partition())
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == x.spec.namespace)
+            && self.reason.is_none_or(|reason| reason == suspension.reason)
     }
 }
 

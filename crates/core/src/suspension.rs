@@ -17,7 +17,7 @@ use crate::state::words;
 use crate::text::IdempotencyKey;
 use crate::time::Millis;
 
-pub use signal::{Effect, Signal};
+pub use signal::{Arrival, Effect, Signal};
 pub use waitpoint::{Counts, Waitpoint, WaitpointState, WaitpointWord};
 
 words! {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::condition::{Distinct, ResumeCondition};
 use crate::error::{Code, Rejection};
 use crate::limits::{
-    APPROVERS_MAX, CONDITION_DEPTH_MAX, CONDITION_NODES_MAX, COUNT_WAITPOINTS_MAX,
+    APPROVERS_MAX, CONDITION_DEPTH_MAX, CONDITION_NODES_MAX, COUNT_WAITPOINTS_MAX, SUBJECT_BYTES_MAX,
 };
-use crate::text::{SourceIdentity, WaitpointKey};
+use crate::text::{SourceIdentity, WaitpointKey, prose};
 
 /// Refuses by a word that stays the same, and the path to the part that is wrong.
 pub(super) fn check(condition: &ResumeCondition) -> Result<(), Rejection> {
@@ -39,7 +39,9 @@ impl Part<'_> {
             ResumeCondition::Count { n, distinct, signal: _, waitpoints } => {
                 self.check_count(*n, *distinct, waitpoints)
             }
-            ResumeCondition::Approval { waitpoint: _, needed, by, not_by } => {
+            ResumeCondition::Approval { waitpoint: _, needed, by, not_by, subject } => {
+                let subject = subject.as_deref().unwrap_or_default();
+                prose("subject", subject, SUBJECT_BYTES_MAX)?;
                 self.check_approval(*needed, by, not_by.as_ref())
             }
         }

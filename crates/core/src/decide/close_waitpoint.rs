@@ -4,7 +4,6 @@
 
 use uuid::Uuid;
 
-use super::mailbox;
 use super::{COMMAND_BYTES, Decide, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
@@ -39,7 +38,7 @@ impl Decide for CloseWaitpoint {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        mailbox::keys(self.id)
+        vec![Key::Execution(self.id), Key::Waitpoint(self.id, self.waitpoint)]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {

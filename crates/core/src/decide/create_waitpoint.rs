@@ -52,7 +52,9 @@ impl Decide for CreateWaitpoint {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        mailbox::keys(self.id)
+        let mut keys = mailbox::keys(self.id);
+        keys.extend([Key::Waitpoint(self.id, self.waitpoint), Key::Keyring]);
+        keys
     }
 
     fn decide(
@@ -65,7 +67,7 @@ impl Decide for CreateWaitpoint {
         let active = holder(x, self.fence, at)?;
         let index = active.attempt.index;
         if let Some(known) = have.waits.waitpoint(x.id, self.waitpoint) {
-            if known.key == self.key && known.attempt_index == index {
+            if known.key == self.key {
                 return Ok(Change::none(token(known, have.waits.keyring.as_ref())));
             }
             let said = format!("{} has a waitpoint {} at {}", x.id, known.id, known.key);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::mailbox::{self, closed, resume};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
-use crate::condition::{Contribution, Seen, Verdict};
+use crate::condition::{Contribution, Seen, Verdict, Word};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, State, Suspended};
@@ -45,6 +45,8 @@ pub struct DeliverSignal {
     pub source_type: String,
     /// Who sends it.
     pub source_identity: String,
+    /// The [digest](crate::condition::digest) of what its sender decides on.
+    pub subject: Option<String>,
     /// What it belongs to, for its sender.
     pub correlation_id: Option<String>,
     /// Sent once under this key.
@@ -128,6 +130,7 @@ impl DeliverSignal {
                     link.claims() == row.claims()
                         && link.signal == self.name
                         && identity == self.source_identity
+                        && link.subject == self.subject
                 });
                 Ok(same.ok_or(Refused::Invalid)?)
             }
@@ -137,13 +140,26 @@ impl DeliverSignal {
     /// The signal that was sent before, if this is a repeat.
     fn repeated(&self, have: &WorkingSet, at: Millis) -> Option<Uuid> {
         let waits = &have.waits;
-        let by_id = waits.signals.get(&(self.id, self.signal)).and_then(Option::as_ref);
+        let known = waits.signals.get(&(self.id, self.signal)).is_some_and(|known| *known);
         let by_key = self.idempotency_key.as_ref().and_then(|key| {
             let key = (self.id, self.waitpoint, key.clone());
-            let known = waits.keyed.get(&key)?.as_ref()?;
-            known.dedup_until.is_some_and(|until| until > at).then_some(known)
+            let (known, until) = (*waits.keyed.get(&key)?)?;
+            (until > at).then_some(known)
         });
-        by_id.or(by_key).map(|known| known.id)
+        known.then_some(self.signal).or(by_key)
+    }
+
+    /// Refuses a decision on something else than what is to be decided on.
+    fn check_subject(&self, suspension: &Suspension, row: &Waitpoint) -> Result<(), Rejection> {
+        let wanted = suspension.condition.subject(&row.key);
+        match wanted.filter(|_| Word::of(&self.name).is_some()) {
+            Some(wanted) if self.subject.as_ref() != Some(&wanted) => {
+                let said = self.subject.as_deref().unwrap_or_default();
+                let why = format!("is not the digest of what is to be decided on, {wanted}");
+                Err(Rejection::invalid(Code::SubjectMismatch, "subject", said, why))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn signal(&self, number: u32, effect: Effect, at: Millis, config: &Config) -> Signal {
@@ -158,6 +174,7 @@ impl DeliverSignal {
             category: self.category.clone(),
             source_type: self.source_type.clone(),
             source_identity: self.source_identity.clone(),
+            subject: self.subject.clone(),
             correlation_id: self.correlation_id.clone(),
             idempotency_key: self.idempotency_key.clone(),
             dedup_until,
@@ -213,6 +230,7 @@ impl Decide for DeliverSignal {
         prose("signal_category", &self.category, SIGNAL_TEXT_BYTES_MAX)?;
         prose("source_type", &self.source_type, SIGNAL_TEXT_BYTES_MAX)?;
         prose("source_identity", &self.source_identity, SIGNAL_TEXT_BYTES_MAX)?;
+        prose("subject", self.subject.as_deref().unwrap_or_default(), SIGNAL_TEXT_BYTES_MAX)?;
         let correlation = self.correlation_id.as_deref().unwrap_or_default();
         prose("correlation_id", correlation, SIGNAL_TEXT_BYTES_MAX)?;
         let bytes = self.payload.as_ref().map_or(0, Bytes::len);
@@ -238,7 +256,13 @@ impl Decide for DeliverSignal {
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
         let mut keys = mailbox::keys(self.id);
-        keys.extend([Key::Arrived(self.id), Key::Signal(self.id, self.signal)]);
+        keys.extend([
+            Key::Waitpoint(self.id, self.waitpoint),
+            Key::Received(self.id),
+            Key::Arrived(self.id),
+            Key::Signal(self.id, self.signal),
+            Key::Keyring,
+        ]);
         let own = self.idempotency_key.iter().cloned();
         keys.extend(own.map(|key| Key::SignalKey(self.id, self.waitpoint, key)));
         keys
@@ -252,7 +276,10 @@ impl Decide for DeliverSignal {
             return Ok(Change::none(Delivered::Duplicate { existing_signal_id }));
         }
         let open = self.listening(x, row, have, at)?;
-        let received: u32 = have.waits.waitpoints_of(x.id).map(|row| row.counts.signals).sum();
+        if let Some((_, suspension)) = open {
+            self.check_subject(suspension, row)?;
+        }
+        let received = have.waits.received.get(&x.id).copied().unwrap_or_default();
         if received >= SIGNALS_MAX {
             let said = format!("{} has received {received} signals, which is all", x.id);
             return Err(Rejection::new(Code::SignalLimitExceeded, said));
@@ -283,6 +310,7 @@ impl Decide for DeliverSignal {
             waitpoint_id: signal.waitpoint,
             name: signal.name.clone(),
             source_identity: signal.source_identity.clone(),
+            subject: signal.subject.clone(),
             effect: signal.effect,
         };
         effects.events.push(Event::new(x, at, kind));
@@ -326,19 +354,20 @@ fn judge(
         (known.suspension == Some(suspension.id)).then_some(&known.key)
     };
     let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
+    let last = signal.arrival();
     let mut seen: Vec<Seen<'_>> =
         arrived.filter_map(|signal| Some(signal.seen(key(signal.waitpoint)?))).collect();
-    let last = seen.len();
-    seen.push(signal.seen(&row.key));
+    let at = seen.len();
+    seen.push(last.seen(&row.key));
     let condition = &suspension.condition;
     if let Verdict::Satisfied { by } = condition.judge(&seen) {
-        let by = by.into_iter().map(|at| seen[at].id).collect();
+        let by = by.into_iter().map(|one| seen[one].id).collect();
         return (Effect::ConditionSatisfied, Some(by));
     }
-    let effect = match condition.contributes(&seen[last]) {
+    let effect = match condition.contributes(&seen[at]) {
         Contribution::NotInCondition => Effect::IgnoredNotInCondition,
         Contribution::MatcherFailed => Effect::IgnoredMatcherFailed,
-        Contribution::Counts if condition.contributing(&seen).contains(&last) => Effect::Appended,
+        Contribution::Counts if condition.contributing(&seen).contains(&at) => Effect::Appended,
         Contribution::Counts => Effect::AppendedDuplicate,
     };
     (effect, None)

@@ -9,7 +9,9 @@ use crate::fold::{Cx, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::{KeyChange, Keyring, SigningKey};
 use crate::limits::{SEED_SECRET_BYTES, WAITPOINTS_MAX};
-use crate::suspension::{CloseReason, Counts, Suspension, Waitpoint, WaitpointState};
+use crate::suspension::{
+    CloseReason, Counts, Suspension, Waitpoint, WaitpointState, WaitpointWord,
+};
 use crate::text::{Kid, WaitpointKey};
 use crate::time::Millis;
 use crate::token::{Secret, Token, mint};
@@ -19,7 +21,7 @@ const FIRST_KID: &str = "k1";
 
 /// The rows that a command on the suspension of `id` needs.
 pub(super) fn keys(id: ExecutionId) -> Vec<Key> {
-    vec![Key::Execution(id), Key::Suspension(id), Key::Waitpoints(id), Key::Keyring]
+    vec![Key::Execution(id), Key::Suspension(id), Key::Waitpoints(id)]
 }
 
 /// Signs tokens with the current key, or with a first one.
@@ -79,13 +81,14 @@ pub(super) fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>) -> Option<Tok
     Some(mint(&key.kid, &key.secret, &waitpoint.claims()))
 }
 
-/// Refuses `more` waitpoints than an execution may make.
+/// Refuses `more` waitpoints than an execution may have open.
 pub(super) fn room(have: &WorkingSet, id: ExecutionId, more: usize) -> Result<(), Rejection> {
-    let count = have.waits.waitpoints_of(id).count();
+    let open = |row: &&Waitpoint| row.state.word() != WaitpointWord::Closed;
+    let count = have.waits.waitpoints_of(id).filter(open).count();
     if count + more <= WAITPOINTS_MAX {
         return Ok(());
     }
-    let said = format!("{id} has {count} waitpoints, and may make {WAITPOINTS_MAX}");
+    let said = format!("{id} has {count} open waitpoints, and may have {WAITPOINTS_MAX}");
     Err(Rejection::new(Code::TooManyWaitpoints, said))
 }
 

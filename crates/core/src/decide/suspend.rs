@@ -24,7 +24,7 @@ use crate::limits::{
 };
 use crate::step::Step;
 use crate::suspension::{
-    CloseReason, RequestedBy, SuspendKey, Suspension, SuspensionEnd, SuspensionReason,
+    Arrival, CloseReason, RequestedBy, SuspendKey, Suspension, SuspensionEnd, SuspensionReason,
     TimeoutBehavior, Waitpoint, WaitpointState,
 };
 use crate::text::{IdempotencyKey, WaitpointKey, prose};
@@ -77,6 +77,15 @@ pub enum Binding {
         /// Its id.
         id: Uuid,
     },
+}
+
+impl Binding {
+    /// The id of the waitpoint.
+    pub fn id(&self) -> Uuid {
+        match self {
+            Self::Fresh { id, .. } | Self::Pending { id } => *id,
+        }
+    }
 }
 
 /// A waitpoint, and what lets others send signals to it.
@@ -182,14 +191,9 @@ impl Suspend {
         {
             return Some(again(row.suspension, &row.waitpoints, row.already_satisfied));
         }
-        let suspension = waits.suspension(x.id).filter(|row| row.id == self.suspension)?;
-        x.ended_by(self.fence, LeaseEnd::Suspended).then(|| {
-            let mut own: Vec<_> = waits.waitpoints_of(x.id).collect();
-            own.retain(|row| row.suspension == Some(suspension.id));
-            own.sort_by_key(|row| (row.id != suspension.primary, row.id));
-            let ids: Vec<_> = own.iter().map(|row| row.id).collect();
-            again(suspension.id, &ids, false)
-        })
+        let last = waits.suspension(x.id).filter(|row| row.id == self.suspension)?;
+        let same = x.ended_by(self.fence, LeaseEnd::Suspended);
+        same.then(|| again(last.id, &self.bound(), false))
     }
 
     /// The waitpoints of the suspension, and their tokens.
@@ -215,7 +219,7 @@ impl Suspend {
                     (row, Some(token))
                 }
                 Binding::Pending { id } => {
-                    let row = pending(x, index, *id, have, at)?;
+                    let row = pending(x, *id, have, at)?;
                     let token = token(row, have.waits.keyring.as_ref());
                     (Waitpoint { state, ..row.clone() }, token)
                 }
@@ -225,6 +229,11 @@ impl Suspend {
         let keys = bound.iter().map(|(row, _)| &row.key).collect();
         self.check_keys(&keys)?;
         Ok(bound)
+    }
+
+    /// The ids of its waitpoints.
+    fn bound(&self) -> Vec<Uuid> {
+        self.waitpoints.iter().map(Binding::id).collect()
     }
 
     fn remembered(&self, reply: &SuspendedReply, at: Millis) -> Option<SuspendKey> {
@@ -246,10 +255,10 @@ fn opened(row: &Waitpoint, token: Option<Token>) -> Opened {
     Opened { waitpoint_id: row.id, waitpoint_key: row.key.clone(), token }
 }
 
-/// A waitpoint that the running attempt made and nobody has used.
+/// A waitpoint that the execution made and has not used. Which of its attempts made it does not matter:
+/// its token was handed out, and what was handed out stays good when a worker crashes.
 fn pending<'h>(
     x: &Execution,
-    attempt_index: u32,
     id: Uuid,
     have: &'h WorkingSet,
     at: Millis,
@@ -262,10 +271,6 @@ fn pending<'h>(
         let said = format!("waitpoint {id} of {} is {}", x.id, row.state.word());
         return Err(Rejection::new(Code::WaitpointNotPending, said));
     };
-    if row.attempt_index != attempt_index {
-        let said = format!("waitpoint {id} was made by attempt {}", row.attempt_index);
-        return Err(Rejection::new(Code::WaitpointNotPending, said));
-    }
     if expires_at <= at {
         let said = format!("waitpoint {id} of {} was to be used by {expires_at}", x.id);
         return Err(Rejection::new(Code::PendingWaitpointExpired, said));
@@ -298,12 +303,20 @@ impl Decide for Suspend {
         steps::bytes(&self.steps)
     }
 
-    fn keys(&self, _: &WorkingSet) -> Vec<Key> {
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let mut keys = steps::keys(self.id, &self.steps);
         keys.extend(mailbox::keys(self.id));
-        keys.push(Key::Arrived(self.id));
-        let own = self.idempotency_key.iter().cloned();
-        keys.extend(own.map(|key| Key::SuspendKey(self.id, key)));
+        keys.extend(self.bound().into_iter().map(|id| Key::Waitpoint(self.id, id)));
+        keys.push(Key::Keyring);
+        if self.waitpoints.iter().any(|binding| matches!(binding, Binding::Pending { .. })) {
+            keys.push(Key::Arrived(self.id));
+        }
+        if let Some(key) = &self.idempotency_key {
+            keys.push(Key::SuspendKey(self.id, key.clone()));
+            let known = have.waits.suspend_keys.get(&(self.id, key.clone()));
+            let own = known.and_then(Option::as_ref).into_iter().flat_map(|row| &row.waitpoints);
+            keys.extend(own.map(|id| Key::Waitpoint(self.id, *id)));
+        }
         keys
     }
 
@@ -395,7 +408,7 @@ impl Suspend {
 }
 
 /// What arrived at the waitpoints of an execution, in order.
-fn arrived(id: ExecutionId, have: &WorkingSet) -> Vec<&crate::suspension::Signal> {
+fn arrived(id: ExecutionId, have: &WorkingSet) -> Vec<&Arrival> {
     have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values()).collect()
 }
 

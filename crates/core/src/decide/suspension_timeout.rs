@@ -46,7 +46,9 @@ impl Decide for TimeOutSuspension {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        mailbox::keys(self.id)
+        let mut keys = mailbox::keys(self.id);
+        keys.push(Key::Received(self.id));
+        keys
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection> {
@@ -123,7 +125,7 @@ fn go_on(
     (suspended, suspension): (&Suspended, &Suspension),
     at: Millis,
 ) -> Effects {
-    let number = have.waits.waitpoints_of(x.id).map(|row| row.counts.signals).sum();
+    let number = have.waits.received.get(&x.id).copied().unwrap_or_default();
     let signal = timeout_signal(suspension, number, at);
     let how = CloseReason::TimedOutAutoResume;
     let mut waits = over(have, suspension, (at, how), vec![signal.id]);
@@ -137,6 +139,7 @@ fn go_on(
         waitpoint_id: signal.waitpoint,
         name: signal.name.clone(),
         source_identity: signal.source_identity.clone(),
+        subject: None,
         effect: signal.effect,
     };
     waits.signal = Some(signal);
@@ -162,6 +165,7 @@ fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
         category: "timeout".to_owned(),
         source_type: "system".to_owned(),
         source_identity: SUSPENSION_TIMEOUT.to_owned(),
+        subject: None,
         correlation_id: None,
         idempotency_key: None,
         dedup_until: None,

@@ -4,7 +4,6 @@
 
 use uuid::Uuid;
 
-use super::mailbox;
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -37,7 +36,7 @@ impl Decide for ExpireWaitpoint {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        mailbox::keys(self.id)
+        vec![Key::Execution(self.id), Key::Waitpoint(self.id, self.waitpoint)]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {

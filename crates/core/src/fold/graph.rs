@@ -85,6 +85,8 @@ impl GraphSet {
             | Key::Unseen(_)
             | Key::Suspension(_)
             | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
             | Key::Arrived(_)
             | Key::Signal(..)
             | Key::SignalKey(..)

@@ -7,8 +7,11 @@ use uuid::Uuid;
 use super::{Key, Write, changes, put};
 use crate::ids::ExecutionId;
 use crate::keyring::{KeyChange, Keyring};
-use crate::suspension::{Signal, SuspendKey, Suspension, Waitpoint};
+use crate::suspension::{
+    Arrival, CloseReason, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
+};
 use crate::text::IdempotencyKey;
+use crate::time::Millis;
 
 /// Names something that belongs to an execution and has a UUID.
 pub type WithinKey = (ExecutionId, Uuid);
@@ -20,16 +23,19 @@ pub type SignalKey = (ExecutionId, Uuid, IdempotencyKey);
 pub struct WaitSet {
     /// The last suspension of an execution.
     pub suspensions: BTreeMap<ExecutionId, Option<Suspension>>,
-    /// All waitpoints of an execution were loaded.
+    /// Executions of which all waitpoints that are not closed were loaded.
     pub gathered: BTreeSet<ExecutionId>,
     /// Waitpoints.
     pub waitpoints: BTreeMap<WithinKey, Option<Waitpoint>>,
-    /// The signals that arrived at waitpoints of an execution which are not closed, by their numbers.
-    pub arrived: BTreeMap<ExecutionId, BTreeMap<u32, Signal>>,
-    /// Signals by their ids.
-    pub signals: BTreeMap<WithinKey, Option<Signal>>,
-    /// The last signal under a key.
-    pub keyed: BTreeMap<SignalKey, Option<Signal>>,
+    /// How many signals an execution has received.
+    pub received: BTreeMap<ExecutionId, u32>,
+    /// The signals that [may count](crate::suspension::Effect::may_count) and arrived at waitpoints of
+    /// an execution which are not closed, by their numbers.
+    pub arrived: BTreeMap<ExecutionId, BTreeMap<u32, Arrival>>,
+    /// Whether there is a signal of this id.
+    pub signals: BTreeMap<WithinKey, bool>,
+    /// The last signal under a key, and until when the key stands for it.
+    pub keyed: BTreeMap<SignalKey, Option<(Uuid, Millis)>>,
     /// Suspensions under a key.
     pub suspend_keys: BTreeMap<(ExecutionId, IdempotencyKey), Option<SuspendKey>>,
     /// The keys that sign tokens.
@@ -42,6 +48,8 @@ impl WaitSet {
         match key {
             Key::Suspension(id) => self.suspensions.contains_key(id),
             Key::Waitpoints(id) => self.gathered.contains(id),
+            Key::Waitpoint(id, waitpoint) => self.waitpoints.contains_key(&(*id, *waitpoint)),
+            Key::Received(id) => self.received.contains_key(id),
             Key::Arrived(id) => self.arrived.contains_key(id),
             Key::Signal(id, signal) => self.signals.contains_key(&(*id, *signal)),
             Key::SignalKey(id, waitpoint, key) => {
@@ -63,17 +71,15 @@ impl WaitSet {
         self.waitpoints.get(&(id, waitpoint)).and_then(Option::as_ref)
     }
 
-    /// All waitpoints of an execution.
+    /// The waitpoints of an execution that were loaded.
     pub fn waitpoints_of(&self, id: ExecutionId) -> impl Iterator<Item = &Waitpoint> {
         let all = self.waitpoints.range((id, Uuid::nil())..=(id, Uuid::max()));
         all.filter_map(|(_, waitpoint)| waitpoint.as_ref())
     }
 
-    /// Takes in all waitpoints of an execution.
-    pub fn load_waitpoints(&mut self, id: ExecutionId, waitpoints: Vec<Waitpoint>) {
-        self.gathered.insert(id);
-        let rows = waitpoints.into_iter().map(|row| ((id, row.id), Some(row)));
-        self.waitpoints.extend(rows);
+    /// Takes in waitpoints.
+    pub fn load_waitpoints(&mut self, rows: impl IntoIterator<Item = Waitpoint>) {
+        self.waitpoints.extend(rows.into_iter().map(|row| ((row.execution, row.id), Some(row))));
     }
 }
 
@@ -105,6 +111,9 @@ pub struct WaitWrites {
     pub suspend_keys: Vec<SuspendKey>,
     /// What becomes of the keys, in this order.
     pub keys: Vec<KeyChange>,
+    /// Executions that ended while they were suspended, and when: what is left open of their
+    /// suspensions and waitpoints is to be closed as cancelled.
+    pub left: Vec<(ExecutionId, Millis)>,
 }
 
 /// Rows as they were before the batch.
@@ -118,6 +127,7 @@ impl WaitSet {
     /// Brings the rows up to date with what a command changes.
     pub(super) fn absorb(&mut self, effects: WaitEffects, set: &mut WaitWrites, was: &mut Before) {
         if let Some(row) = effects.suspension {
+            set.left.retain(|(id, _)| *id != row.execution);
             put(&mut self.suspensions, &mut was.suspensions, row.execution, Some(row));
         }
         for row in effects.waitpoints {
@@ -125,11 +135,15 @@ impl WaitSet {
         }
         if let Some(signal) = effects.signal {
             let id = signal.execution;
-            self.signals.insert((id, signal.id), Some(signal.clone()));
-            if let Some(key) = signal.idempotency_key.clone() {
-                self.keyed.insert((id, signal.waitpoint, key), Some(signal.clone()));
+            self.signals.insert((id, signal.id), true);
+            if let (Some(key), Some(until)) = (signal.idempotency_key.clone(), signal.dedup_until) {
+                self.keyed.insert((id, signal.waitpoint, key), Some((signal.id, until)));
             }
-            self.arrived.entry(id).or_default().insert(signal.number, signal.clone());
+            if signal.effect.may_count() {
+                let arrived = self.arrived.entry(id).or_default();
+                arrived.insert(signal.number, signal.arrival());
+            }
+            self.received.insert(id, signal.number + 1);
             set.signals.push(signal);
         }
         if let Some(row) = effects.suspend_key {
@@ -151,12 +165,29 @@ impl WaitSet {
             rows.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, row)| *row = None);
         }
         self.arrived.entry(id).and_modify(BTreeMap::clear);
-        self.signals.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, row)| *row = None);
+        self.received.entry(id).and_modify(|count| *count = 0);
+        self.signals.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, row)| *row = false);
         self.keyed.iter_mut().filter(|((of, ..), _)| *of == id).for_each(|(_, row)| *row = None);
         let keys = self.suspend_keys.iter_mut().filter(|((of, _), _)| *of == id);
         keys.for_each(|(_, row)| *row = None);
         set.signals.retain(|signal| signal.execution != id);
         set.suspend_keys.retain(|row| row.execution != id);
+        set.left.retain(|(of, _)| *of != id);
+    }
+
+    /// An execution ended while it was suspended: whatever is loaded of its suspension is closed with it.
+    pub(super) fn leave(&mut self, id: ExecutionId, at: Millis, set: &mut WaitWrites) {
+        let how = CloseReason::Cancelled;
+        if let Some(Some(row)) = self.suspensions.get_mut(&id) {
+            row.end.get_or_insert(SuspensionEnd { at, how, by: Vec::new() });
+        }
+        let own = self.waitpoints.range_mut((id, Uuid::nil())..=(id, Uuid::max()));
+        for row in own.filter_map(|(_, row)| row.as_mut()) {
+            if matches!(row.state, WaitpointState::Active { .. }) {
+                *row = row.closed(at, how);
+            }
+        }
+        set.left.push((id, at));
     }
 
     /// What the batch changed, in the end.

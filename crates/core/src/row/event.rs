@@ -33,6 +33,7 @@ pub struct EventRow {
     pub signal_id: Option<[u8; 16]>,
     pub waitpoint_id: Option<[u8; 16]>,
     pub source_identity: Option<String>,
+    pub subject: Option<String>,
 }
 
 impl From<&Event> for EventRow {
@@ -81,11 +82,19 @@ impl From<&Event> for EventRow {
                 row.attempt_index = Some(i64::from(*attempt_index));
                 row.outcome = Some(reason.to_string());
             }
-            EventKind::Signal { signal_id, waitpoint_id, name, source_identity, effect } => {
+            EventKind::Signal {
+                signal_id,
+                waitpoint_id,
+                name,
+                source_identity,
+                subject,
+                effect,
+            } => {
                 row.signal_id = Some(signal_id.into_bytes());
                 row.waitpoint_id = Some(waitpoint_id.into_bytes());
                 row.reason = Some(name.to_string());
                 row.source_identity = Some(source_identity.clone());
+                row.subject.clone_from(subject);
                 row.outcome = Some(effect.to_string());
             }
             EventKind::Held { reason } | EventKind::Resumed { reason } => {
@@ -154,6 +163,7 @@ impl EventRow {
                 waitpoint_id: Uuid::from_bytes(present("waitpoint_id", self.waitpoint_id)?),
                 name: parse("reason", &reason()?)?,
                 source_identity: present("source_identity", self.source_identity.clone())?,
+                subject: self.subject.clone(),
                 effect: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
             },
             EventName::Resumed => EventKind::Resumed { reason: reason()? },

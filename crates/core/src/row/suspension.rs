@@ -7,7 +7,7 @@ use super::{corrupt, execution_id, number, parse, present, stored};
 use crate::backend::StoreError;
 use crate::keyring::SigningKey;
 use crate::suspension::{
-    Counts, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState, WaitpointWord,
+    Arrival, Counts, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState, WaitpointWord,
 };
 use crate::text::Encoding;
 use crate::time::Millis;
@@ -207,6 +207,7 @@ pub struct SignalRow {
     pub category: String,
     pub source_type: String,
     pub source_identity: String,
+    pub subject: Option<String>,
     pub correlation_id: Option<String>,
     pub idempotency_key: Option<String>,
     pub dedup_until_ms: Option<i64>,
@@ -229,6 +230,7 @@ impl From<&Signal> for SignalRow {
             category: row.category.clone(),
             source_type: row.source_type.clone(),
             source_identity: row.source_identity.clone(),
+            subject: row.subject.clone(),
             correlation_id: row.correlation_id.clone(),
             idempotency_key: row.idempotency_key.as_ref().map(ToString::to_string),
             dedup_until_ms: row.dedup_until.map(|at| at.0),
@@ -255,6 +257,7 @@ impl SignalRow {
             category: self.category.clone(),
             source_type: self.source_type.clone(),
             source_identity: self.source_identity.clone(),
+            subject: self.subject.clone(),
             correlation_id: self.correlation_id.clone(),
             idempotency_key: key.map(|key| parse("idempotency_key", key)).transpose()?,
             dedup_until: self.dedup_until_ms.map(Millis),
@@ -263,6 +266,37 @@ impl SignalRow {
             encoding: encoding.map(|text| parse::<Encoding>("encoding", text)).transpose()?,
             payload: self.payload.clone(),
             effect: parse("effect", &self.effect)?,
+        })
+    }
+}
+
+/// The columns of a signal that a condition looks at, named as in the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the column of the same name, documented in the schema")]
+pub struct ArrivalRow {
+    pub partition_key: i64,
+    pub execution_id: [u8; 16],
+    pub signal_id: [u8; 16],
+    pub waitpoint_id: [u8; 16],
+    pub number: i64,
+    pub name: String,
+    pub source_type: String,
+    pub source_identity: String,
+    pub subject: Option<String>,
+}
+
+impl ArrivalRow {
+    /// What the columns describe.
+    pub fn read(self) -> Result<Arrival, StoreError> {
+        Ok(Arrival {
+            execution: execution_id(self.partition_key, &self.execution_id)?,
+            id: Uuid::from_bytes(self.signal_id),
+            waitpoint: Uuid::from_bytes(self.waitpoint_id),
+            number: number("number", self.number)?,
+            name: parse("name", &self.name)?,
+            source_type: self.source_type,
+            source_identity: self.source_identity,
+            subject: self.subject,
         })
     }
 }

@@ -40,6 +40,8 @@ pub struct Signal {
     pub source_type: String,
     /// Who sent it.
     pub source_identity: String,
+    /// The digest of what its sender decided on.
+    pub subject: Option<String>,
     /// What it belongs to, for its sender.
     pub correlation_id: Option<String>,
     /// Sent once under this key.
@@ -59,6 +61,57 @@ pub struct Signal {
 }
 
 impl Signal {
+    /// What a condition looks at.
+    pub fn arrival(&self) -> Arrival {
+        Arrival {
+            execution: self.execution,
+            id: self.id,
+            waitpoint: self.waitpoint,
+            number: self.number,
+            name: self.name.clone(),
+            source_type: self.source_type.clone(),
+            source_identity: self.source_identity.clone(),
+            subject: self.subject.clone(),
+        }
+    }
+}
+
+impl Effect {
+    /// Whether a signal with this effect is looked at when the next one arrives. Of the others, none
+    /// can ever count for the suspension that they met.
+    pub fn may_count(self) -> bool {
+        match self {
+            Self::Appended | Self::Buffered => true,
+            Self::ConditionSatisfied
+            | Self::AppendedDuplicate
+            | Self::IgnoredNotInCondition
+            | Self::IgnoredMatcherFailed => false,
+        }
+    }
+}
+
+/// As much of a signal as a condition looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// To which execution.
+    pub execution: ExecutionId,
+    /// Its id.
+    pub id: Uuid,
+    /// To which waitpoint.
+    pub waitpoint: Uuid,
+    /// Counts the signals of the execution.
+    pub number: u32,
+    /// What it says.
+    pub name: SignalName,
+    /// What kind of thing sent it.
+    pub source_type: String,
+    /// Who sent it.
+    pub source_identity: String,
+    /// The digest of what its sender decided on.
+    pub subject: Option<String>,
+}
+
+impl Arrival {
     /// As a condition looks at it.
     pub fn seen<'s>(&'s self, waitpoint: &'s WaitpointKey) -> Seen<'s> {
         Seen {
@@ -67,6 +120,7 @@ impl Signal {
             name: &self.name,
             source_type: &self.source_type,
             source_identity: &self.source_identity,
+            subject: self.subject.as_deref().unwrap_or_default(),
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Link {
     pub signal: SignalName,
     /// In whose name; absent for nobody in particular.
     pub source_identity: Option<SourceIdentity>,
+    /// The digest of what is decided on; absent when it is nothing in particular.
+    pub subject: Option<String>,
 }
 
 impl Link {
@@ -62,6 +64,7 @@ pub fn sign(link: &Link, kid: &Kid, secret: &Secret) -> String {
     put(&mut body, &link.created_at.0.to_be_bytes());
     put(&mut body, link.signal.as_str().as_bytes());
     put(&mut body, identity.as_bytes());
+    put(&mut body, link.subject.as_deref().unwrap_or_default().as_bytes());
     let mac = secret.mac(&[DOMAIN, &body]);
     body.extend_from_slice(&mac);
     URL_SAFE_NO_PAD.encode(body)
@@ -86,7 +89,8 @@ pub fn open(text: &str) -> Option<Sealed> {
         "" => None,
         identity => Some(SourceIdentity::new(identity).ok()?),
     };
-    let link = Link { execution, waitpoint, key, created_at, signal, source_identity };
+    let subject = Some(take_text(&mut rest)?).filter(|text| !text.is_empty()).map(str::to_owned);
+    let link = Link { execution, waitpoint, key, created_at, signal, source_identity, subject };
     rest.is_empty().then(|| Sealed { kid, link, body: body.to_vec(), mac: *mac })
 }
 
