@@ -13,7 +13,10 @@ use crate::time::Millis;
 
 words! {
     /// What a step is.
-    StepKind { Run = "run", Sleep = "sleep", Now = "now", Random = "random" }
+    StepKind {
+        Run = "run", Sleep = "sleep", Now = "now", Random = "random", Wait = "wait",
+        Waitpoint = "waitpoint",
+    }
 }
 
 /// One step.
