@@ -92,6 +92,10 @@ fn check_endings(own: &Own<'_>, x: &ff_core::Execution) {
             | EventKind::LeaseRevoked { .. }
             | EventKind::LeaseReclaimed { .. }
             | EventKind::PriorityChanged { .. }
+            | EventKind::Suspended { .. }
+            | EventKind::Signal { .. }
+            | EventKind::Resumed { .. }
+            | EventKind::Escalated
             | EventKind::Held { .. }
             | EventKind::Unheld
             | EventKind::FlowCancelRequested { .. }
@@ -103,7 +107,7 @@ fn check_endings(own: &Own<'_>, x: &ff_core::Execution) {
     assert_eq!(ended, replayed + terminal, "{}: one completion event per ending", x.id);
     assert_eq!(replayed, usize::try_from(x.counts.replays).expect("a small count"), "{}", x.id);
     let current = match &x.state {
-        State::Active(_) => 1,
+        State::Active(_) | State::Suspended(_) => 1,
         State::Terminal(terminal) => usize::from(terminal.attempt.is_some()),
         State::Runnable(runnable) => {
             usize::from(matches!(runnable.next, ff_core::execution::Next::Resume(_)))

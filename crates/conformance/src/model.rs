@@ -5,6 +5,7 @@
 
 mod graph;
 mod store;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,6 +18,7 @@ use ff_core::decide::deadline::ExpireExecution;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::retention::Trim;
+use ff_core::decide::suspension_timeout::TimeOutSuspension;
 use ff_core::event::{Cursor, CursorKind, Event, FeedEvent, Filter};
 use ff_core::execution::{State, Tags};
 use ff_core::fold::{Blob, BlobRef, Cx, Key, WorkingSet};
@@ -175,6 +177,10 @@ impl Backend for Model {
                 timers(TimerKind::AttemptTimeout, |id| TimeOutAttempt { id }.into())
             }
             Duty::Deadline => timers(TimerKind::Deadline, |id| ExpireExecution { id }.into()),
+            Duty::SuspensionTimeout => {
+                timers(TimerKind::Suspension, |id| TimeOutSuspension { id }.into())
+            }
+            Duty::WaitpointExpiry => tables.expired_waitpoints(filter),
             Duty::Retention => {
                 let seen = tables.seen_by_all();
                 let all = tables.timers_of(TimerKind::Retention);
@@ -349,7 +355,7 @@ impl Tables {
     fn held_under(&self, claim_id: uuid::Uuid, now: Millis) -> Vec<ExecutionId> {
         let live = |x: &&ff_core::Execution| match &x.state {
             State::Active(active) => active.lease.claim_id == claim_id && active.lease.until > now,
-            State::Runnable(_) | State::Terminal(_) => false,
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => false,
         };
         self.executions.values().filter(live).map(|x| x.id).collect()
     }
@@ -378,6 +384,9 @@ impl Tables {
             | Query::Groups(_)
             | Query::Members(_)
             | Query::Buckets(_)
+            | Query::Waitpoints(_)
+            | Query::Suspended(_)
+            | Query::Signals(_)
             | Query::Consumers => self.paged(query, page, now),
         }
     }

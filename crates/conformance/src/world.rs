@@ -5,6 +5,7 @@
 //! must leave the execution as it was.
 
 pub mod flows;
+pub mod waits;
 
 use std::any::Any;
 use std::collections::BTreeSet;

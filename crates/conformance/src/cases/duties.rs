@@ -5,23 +5,29 @@ use std::sync::Arc;
 use ff_core::backend::{Due, Duty, WorkFilter};
 use ff_core::command::Reply;
 use ff_core::decide::create::Create;
+use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::deadline::ExpireExecution;
+use ff_core::decide::suspend::Suspend;
 use ff_core::query::Search;
 use ff_core::state::PublicState;
+use ff_core::suspension::TimeoutBehavior;
 use ff_core::text::IdempotencyKey;
 use ff_core::{ClaimAsk, Command, ExecutionId, Policy};
 use serde_json::{Value, json};
 
 use super::calls::{ids_of, tags};
+use crate::world::waits::waitpoint_key;
 use crate::world::{TTL_MS, World, lane, namespace};
 
 const TTL: i64 = TTL_MS.cast_signed();
 
 /// Duties that look after executions.
-const EXECUTIONS: [Duty; 5] = [
+const EXECUTIONS: [Duty; 7] = [
     Duty::LeaseExpiry,
     Duty::AttemptTimeout,
     Duty::Deadline,
+    Duty::SuspensionTimeout,
+    Duty::WaitpointExpiry,
     Duty::IdempotencyExpiry,
     Duty::Retention,
 ];
@@ -46,6 +52,23 @@ async fn overdue(w: &World, duty: Duty, draft: Create) -> ExecutionId {
         Duty::Deadline => {
             let policy = policy(deadline);
             w.create(Create { policy, ..draft }).await
+        }
+        Duty::SuspensionTimeout => {
+            let id = w.create(draft).await;
+            let fence = w.take(id).await.leased.fence;
+            let timeout_behavior = TimeoutBehavior::Cancel;
+            let deadline = Some(w.now().plus(1));
+            w.suspend(Suspend { deadline, timeout_behavior, ..w.pause(id, fence) }).await;
+            id
+        }
+        Duty::WaitpointExpiry => {
+            let id = w.create(draft).await;
+            let fence = w.take(id).await.leased.fence;
+            let key = waitpoint_key("callback");
+            let waitpoint = w.uuid();
+            let made = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 1 };
+            w.run(made).await.expect("it is held");
+            id
         }
         Duty::Retention => {
             let policy = policy(json!({"retention_ms": 1}));
@@ -102,7 +125,8 @@ pub async fn a_duty_may_serve_one_namespace(w: Arc<World>) {
 
 /// A process that serves one tag leaves the others alone.
 pub async fn a_duty_may_serve_one_tag(w: Arc<World>) {
-    for duty in [Duty::LeaseExpiry, Duty::AttemptTimeout, Duty::Deadline, Duty::Retention] {
+    let tagged = |duty: &&Duty| **duty != Duty::IdempotencyExpiry;
+    for duty in EXECUTIONS.iter().filter(tagged).copied() {
         let tagged = Create { tags: tags(&[("app.run", "1")]), ..w.draft() };
         overdue(&w, duty, tagged).await;
         overdue(&w, duty, Create { tags: tags(&[("app.run", "2")]), ..w.draft() }).await;

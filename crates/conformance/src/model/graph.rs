@@ -86,7 +86,16 @@ impl Tables {
             | Key::Consumer(_)
             | Key::Step(..)
             | Key::Input(_)
-            | Key::Unseen(_) => unreachable!("these are not of flows"),
+            | Key::Unseen(_)
+            | Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => unreachable!("these are not of flows"),
         }
     }
 
@@ -313,7 +322,10 @@ impl Tables {
             | Query::Depths
             | Query::Counts
             | Query::Lanes
-            | Query::Consumers => unreachable!("these are not of flows"),
+            | Query::Consumers
+            | Query::Waitpoints(_)
+            | Query::Suspended(_)
+            | Query::Signals(_) => unreachable!("these are not of flows"),
         }
     }
 }

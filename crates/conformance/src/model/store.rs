@@ -7,14 +7,16 @@ use ff_core::event::{Cursor, Event};
 use ff_core::execution::{AttemptRecord, Execution};
 use ff_core::flow::{Backlog, Dispatch, Edge, Flow, Group, GroupState, PendingCancel};
 use ff_core::fold::{
-    Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, LeaseRow, WorkingSet, WriteSet,
+    Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, LeaseRow, WithinKey, WorkingSet, WriteSet,
 };
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::index::{Queue, Ready, TagRow, Timer, TimerKind};
+use ff_core::keyring::Keyring;
 use ff_core::limits::DEPTH_MAX;
 use ff_core::query::{After, Depth, Listing, Page, Query, Rows};
 use ff_core::state::public_state;
 use ff_core::step::StepRecord;
+use ff_core::suspension::{Signal, SuspendKey, Suspension, Waitpoint};
 use ff_core::text::{ConsumerName, IdempotencyKey, LaneId, Namespace};
 use ff_core::time::Millis;
 
@@ -59,6 +61,16 @@ pub struct Tables {
     pub backlogs: BTreeMap<FlowId, Backlog>,
     /// Those members.
     pub owed: BTreeSet<(FlowId, ExecutionId)>,
+    /// The last suspension of each execution.
+    pub suspensions: BTreeMap<ExecutionId, Suspension>,
+    /// Waitpoints.
+    pub waitpoints: BTreeMap<WithinKey, Waitpoint>,
+    /// Signals, by the order in which they came.
+    pub signals: BTreeMap<(ExecutionId, u32), Signal>,
+    /// What repeated suspensions are answered with.
+    pub suspend_keys: BTreeMap<(ExecutionId, IdempotencyKey), SuspendKey>,
+    /// The keys that sign tokens.
+    pub keyring: Keyring,
 }
 
 impl Tables {
@@ -103,6 +115,15 @@ impl Tables {
                 | Key::Backlog(_)
                 | Key::Owed(_)
                 | Key::First(_) => self.load_graph(key, &mut have.graph),
+                Key::Suspension(_)
+                | Key::Waitpoints(_)
+                | Key::Waitpoint(..)
+                | Key::Received(_)
+                | Key::Arrived(_)
+                | Key::Signal(..)
+                | Key::SignalKey(..)
+                | Key::SuspendKey(..)
+                | Key::Keyring => self.load_waits(key, &mut have.waits),
             }
         }
     }
@@ -115,6 +136,10 @@ impl Tables {
             self.blobs.retain(|at, _| !removed.contains(&at.execution()));
             self.steps.retain(|(owner, _), _| !removed.contains(owner));
             self.events.retain(|_, event| !removed.contains(&event.subject()));
+            self.suspensions.retain(|id, _| !removed.contains(id));
+            self.waitpoints.retain(|(owner, _), _| !removed.contains(owner));
+            self.signals.retain(|(owner, _), _| !removed.contains(owner));
+            self.suspend_keys.retain(|(owner, _), _| !removed.contains(owner));
         }
         self.write_graph(set.graph);
         for write in set.executions {
@@ -156,6 +181,7 @@ impl Tables {
             let before = self.steps.insert((record.execution, record.step.number), record);
             assert_eq!(before, None, "a step is recorded once");
         }
+        self.write_waits(set.waits);
         self.queues.extend(set.queues);
         take_out(&mut self.ready, &set.ready.remove);
         self.ready.extend(set.ready.insert);
@@ -214,6 +240,10 @@ impl Tables {
         match duty {
             Duty::AttemptTimeout => timer(TimerKind::AttemptTimeout),
             Duty::Deadline => timer(TimerKind::Deadline),
+            Duty::SuspensionTimeout => timer(TimerKind::Suspension),
+            Duty::WaitpointExpiry => {
+                self.expiring_waitpoints().into_iter().map(|(due, ..)| due).collect()
+            }
             Duty::Retention => {
                 let flows = self.flows.values().filter_map(ff_core::Flow::trim_at);
                 timer(TimerKind::Retention).into_iter().chain(flows).collect()
@@ -244,6 +274,8 @@ impl Tables {
             Duty::LeaseExpiry
             | Duty::AttemptTimeout
             | Duty::Deadline
+            | Duty::SuspensionTimeout
+            | Duty::WaitpointExpiry
             | Duty::IdempotencyExpiry
             | Duty::Retention => true,
             Duty::CompletionDispatch
@@ -324,6 +356,9 @@ impl Tables {
             | Query::Groups(_)
             | Query::Members(_)
             | Query::Buckets(_) => self.list_graph(query, page, now),
+            Query::Waitpoints(_) | Query::Suspended(_) | Query::Signals(_) => {
+                self.list_waits(query, page)
+            }
             Query::Counts => unreachable!("counts are not paged"),
         }
     }
