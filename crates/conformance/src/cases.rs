@@ -48,8 +48,15 @@ pub mod replay;
 pub mod retention;
 pub mod retry;
 pub mod revoke;
+pub mod signals;
+pub mod signing_keys;
 pub mod steps;
+pub mod suspend;
 pub mod timeouts;
+pub mod wait_conditions;
+pub mod wait_timeouts;
+pub mod waitpoints;
+mod waits;
 
 /// Makes every case a test of the backend that `$open` opens.
 ///
@@ -467,6 +474,7 @@ macro_rules! suite {
             }
         }
         $crate::flow_suite! { $open }
+        $crate::wait_suite! { $open }
     };
     (@cases $open:path; $($group:ident { $($case:ident)* })*) => {
         $(mod $group {

@@ -480,6 +480,10 @@ fn hold_unwritten(set: &mut WriteSet) {
 
 /// Takes over the effects of one command.
 fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
+    // Before its execution, which closes what its suspension left open when it ends.
+    if let Some(waits) = effects.waits {
+        have.waits.absorb(*waits, &mut set.waits, &mut first.waits);
+    }
     if let Some(id) = effects.removed {
         remove(id, have, set, first);
     }
@@ -532,9 +536,6 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
         }
         have.graph.absorb(graph, &mut set.graph, &mut first.graph);
     }
-    if let Some(waits) = effects.waits {
-        have.waits.absorb(*waits, &mut set.waits, &mut first.waits);
-    }
 }
 
 fn put_execution(x: Execution, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
@@ -542,7 +543,7 @@ fn put_execution(x: Execution, have: &mut WorkingSet, set: &mut WriteSet, first:
     let ended = matches!(x.state, State::Terminal(_));
     let before = have.executions.insert(id, Some(x)).flatten();
     if ended && before.as_ref().is_some_and(|x| matches!(x.state, State::Suspended(_))) {
-        have.waits.leave(id, at, &mut set.waits);
+        have.waits.leave(id, at, &mut set.waits, &mut first.waits);
     }
     first.executions.entry(id).or_insert(before);
 }

@@ -11,7 +11,9 @@ mod suspension;
 pub use event::EventRow;
 pub use execution::{ExecutionRow, LeaseColumns};
 pub use flow::{EdgeRow, FlowRow, GroupRow};
-pub use suspension::{ArrivalRow, KeyColumns, SignalRow, SuspendKeyRow, SuspensionRow, WaitpointRow};
+pub use suspension::{
+    ArrivalRow, KeyColumns, SignalRow, SuspendKeyRow, SuspensionRow, WaitpointRow,
+};
 
 use std::fmt::Display;
 use std::str::FromStr;

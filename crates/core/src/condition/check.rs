@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::condition::{Distinct, ResumeCondition};
 use crate::error::{Code, Rejection};
 use crate::limits::{
-    APPROVERS_MAX, CONDITION_DEPTH_MAX, CONDITION_NODES_MAX, COUNT_WAITPOINTS_MAX, SUBJECT_BYTES_MAX,
+    APPROVERS_MAX, CONDITION_DEPTH_MAX, CONDITION_NODES_MAX, COUNT_WAITPOINTS_MAX,
+    SUBJECT_BYTES_MAX,
 };
 use crate::text::{SourceIdentity, WaitpointKey, prose};
 

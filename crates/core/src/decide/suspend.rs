@@ -192,8 +192,10 @@ impl Suspend {
             return Some(again(row.suspension, &row.waitpoints, row.already_satisfied));
         }
         let last = waits.suspension(x.id).filter(|row| row.id == self.suspension)?;
-        let same = x.ended_by(self.fence, LeaseEnd::Suspended);
-        same.then(|| again(last.id, &self.bound(), false))
+        // One that had what it waits for at once ended under the epoch of the lease, which stayed.
+        let at_once = last.epoch == self.fence.lease_epoch;
+        let same = at_once || x.ended_by(self.fence, LeaseEnd::Suspended);
+        same.then(|| again(last.id, &self.bound(), at_once))
     }
 
     /// The waitpoints of the suspension, and their tokens.

@@ -127,7 +127,6 @@ impl WaitSet {
     /// Brings the rows up to date with what a command changes.
     pub(super) fn absorb(&mut self, effects: WaitEffects, set: &mut WaitWrites, was: &mut Before) {
         if let Some(row) = effects.suspension {
-            set.left.retain(|(id, _)| *id != row.execution);
             put(&mut self.suspensions, &mut was.suspensions, row.execution, Some(row));
         }
         for row in effects.waitpoints {
@@ -176,16 +175,26 @@ impl WaitSet {
     }
 
     /// An execution ended while it was suspended: whatever is loaded of its suspension is closed with it.
-    pub(super) fn leave(&mut self, id: ExecutionId, at: Millis, set: &mut WaitWrites) {
+    pub(super) fn leave(
+        &mut self,
+        id: ExecutionId,
+        at: Millis,
+        set: &mut WaitWrites,
+        was: &mut Before,
+    ) {
         let how = CloseReason::Cancelled;
-        if let Some(Some(row)) = self.suspensions.get_mut(&id) {
-            row.end.get_or_insert(SuspensionEnd { at, how, by: Vec::new() });
-        }
-        let own = self.waitpoints.range_mut((id, Uuid::nil())..=(id, Uuid::max()));
-        for row in own.filter_map(|(_, row)| row.as_mut()) {
-            if matches!(row.state, WaitpointState::Active { .. }) {
-                *row = row.closed(at, how);
+        if let Some(row) = self.suspension(id).cloned() {
+            // What ends its execution itself said how.
+            if row.end.is_some() {
+                return;
             }
+            let end = Some(SuspensionEnd { at, how, by: Vec::new() });
+            put(&mut self.suspensions, &mut was.suspensions, id, Some(Suspension { end, ..row }));
+        }
+        let active = |row: &&Waitpoint| matches!(row.state, WaitpointState::Active { .. });
+        let closed = self.waitpoints_of(id).filter(active).map(|row| row.closed(at, how));
+        for row in closed.collect::<Vec<_>>() {
+            put(&mut self.waitpoints, &mut was.waitpoints, (id, row.id), Some(row));
         }
         set.left.push((id, at));
     }

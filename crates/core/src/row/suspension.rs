@@ -7,7 +7,8 @@ use super::{corrupt, execution_id, number, parse, present, stored};
 use crate::backend::StoreError;
 use crate::keyring::SigningKey;
 use crate::suspension::{
-    Arrival, Counts, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState, WaitpointWord,
+    Arrival, Counts, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
+    WaitpointWord,
 };
 use crate::text::Encoding;
 use crate::time::Millis;

@@ -1,0 +1,126 @@
+//! The keys that sign tokens: one signs, the ones before it verify for as long as was said.
+
+use std::sync::Arc;
+
+use ff_core::decide::keys::{RotateKey, Rotated, SecretHex, SeedKey, Seeded};
+use ff_core::decide::suspend::Suspend;
+use ff_core::error::Code;
+use ff_core::fold::Key;
+use ff_core::suspension::Effect;
+use serde_json::json;
+
+use crate::world::waits::{Mailbox, single};
+use crate::world::{World, code};
+
+fn secret(digit: char) -> SecretHex {
+    SecretHex(String::from(digit).repeat(64))
+}
+
+fn rotate(kid: &str, digit: char, grace_ms: u64) -> RotateKey {
+    RotateKey { kid: kid.to_owned(), secret_hex: secret(digit), grace_ms }
+}
+
+async fn kids(w: &World) -> Vec<String> {
+    let have = w.store.backend.get(&[Key::Keyring]).await.expect("the store works");
+    let keys = have.waits.keyring.expect("it was asked for").list(w.now());
+    keys.into_iter().map(|key| key.kid.to_string()).collect()
+}
+
+/// A waitpoint where every signal is kept and none is enough.
+async fn listening(w: &World) -> Mailbox {
+    let (id, fence) = w.running(json!({})).await;
+    let condition = single("answer", Some("never"));
+    w.suspend(Suspend { condition, ..w.pause(id, fence) }).await.remove(0)
+}
+
+/// A store makes its first key itself; two stores make two.
+pub async fn a_first_key_is_made_when_it_is_needed(w: Arc<World>) {
+    assert!(kids(&w).await.is_empty());
+    let mailbox = listening(&w).await;
+    assert_eq!(kids(&w).await.len(), 1);
+    assert_eq!(mailbox.token.split(':').next(), kids(&w).await.first().map(String::as_str));
+    let other = listening(&w).await;
+    assert_eq!(kids(&w).await.len(), 1, "the key is kept");
+    assert_ne!(mailbox.token, other.token);
+    w.deliver(mailbox.signal(&w, "go")).await;
+}
+
+/// A first key may be given, once.
+pub async fn a_store_is_given_its_first_key(w: Arc<World>) {
+    let seed = |kid: &str, digit| SeedKey { kid: kid.to_owned(), secret_hex: secret(digit) };
+    assert_eq!(w.run(seed("a", '1')).await, Ok(Seeded::Seeded));
+    assert_eq!(w.run(seed("a", '1')).await, Ok(Seeded::AlreadySeeded { same_secret: true }));
+    assert_eq!(w.run(seed("a", '2')).await, Ok(Seeded::AlreadySeeded { same_secret: false }));
+    assert_eq!(code(w.run(seed("b", '1')).await), Code::InvalidInput);
+    let short = SeedKey { secret_hex: SecretHex("11".to_owned()), ..seed("a", '1') };
+    assert_eq!(code(w.run(short).await), Code::InvalidSecretHex);
+    assert_eq!(kids(&w).await, ["a"]);
+    assert!(listening(&w).await.token.starts_with("a:"));
+}
+
+/// Three keys in turn: each verifies until its own end, and then says that it is over.
+pub async fn keys_verify_until_their_grace_is_over(w: Arc<World>) {
+    let first = SeedKey { kid: "a".to_owned(), secret_hex: secret('1') };
+    w.run(first).await.expect("there is none");
+    let by_a = listening(&w).await;
+    let rotated = |previous: &str, gc_count| {
+        Ok(Rotated::Rotated { previous_kid: Some(previous.to_owned()), gc_count })
+    };
+    assert_eq!(w.run(rotate("b", '2', 1_000)).await, rotated("a", 0));
+    let by_b = listening(&w).await;
+    w.pass(500);
+    assert_eq!(w.run(rotate("c", '3', 10_000)).await, rotated("b", 0));
+    let by_c = listening(&w).await;
+    assert_eq!(kids(&w).await, ["c", "a", "b"]);
+    for (mailbox, kid) in [(&by_a, "a:"), (&by_b, "b:"), (&by_c, "c:")] {
+        assert!(mailbox.token.starts_with(kid));
+        assert_eq!(w.deliver(mailbox.signal(&w, "go")).await, Effect::IgnoredMatcherFailed);
+    }
+    w.pass(500);
+    w.deliver(by_a.signal(&w, "go")).await;
+    w.pass(1);
+    assert_eq!(code(w.run(by_a.signal(&w, "go")).await), Code::TokenExpired);
+    assert_eq!(kids(&w).await, ["c", "b"]);
+    w.deliver(by_b.signal(&w, "go")).await;
+    assert_eq!(w.run(rotate("d", '4', 0)).await, rotated("c", 1));
+    assert_eq!(code(w.run(by_a.signal(&w, "go")).await), Code::InvalidToken);
+    w.deliver(by_c.signal(&w, "go")).await;
+    w.pass(1);
+    assert_eq!(code(w.run(by_c.signal(&w, "go")).await), Code::TokenExpired);
+    w.deliver(by_b.signal(&w, "go")).await;
+}
+
+/// Rotating to the current key is nothing; to a name that means another secret, a conflict.
+pub async fn a_kid_means_one_secret(w: Arc<World>) {
+    w.run(rotate("a", '1', 0)).await.expect("there is none");
+    assert_eq!(w.run(rotate("a", '1', 0)).await, Ok(Rotated::Noop));
+    assert_eq!(code(w.run(rotate("a", '2', 0)).await), Code::RotationConflict);
+    w.run(rotate("b", '2', 1_000)).await.expect("another key");
+    assert_eq!(code(w.run(rotate("a", '1', 0)).await), Code::RotationConflict);
+    assert_eq!(kids(&w).await, ["b", "a"]);
+}
+
+/// What is no key is refused, and changes nothing.
+pub async fn malformed_keys_are_refused(w: Arc<World>) {
+    let wrong = [
+        (RotateKey { kid: String::new(), ..rotate("a", '1', 0) }, Code::InvalidKid),
+        (RotateKey { kid: "a:b".to_owned(), ..rotate("a", '1', 0) }, Code::InvalidKid),
+        (
+            RotateKey { secret_hex: SecretHex(String::new()), ..rotate("a", '1', 0) },
+            Code::InvalidSecretHex,
+        ),
+        (
+            RotateKey { secret_hex: SecretHex("abc".to_owned()), ..rotate("a", '1', 0) },
+            Code::InvalidSecretHex,
+        ),
+        (
+            RotateKey { secret_hex: SecretHex("zz".to_owned()), ..rotate("a", '1', 0) },
+            Code::InvalidSecretHex,
+        ),
+        (rotate("a", '1', 1 << 53), Code::InvalidGraceMs),
+    ];
+    for (rotate, expected) in wrong {
+        assert_eq!(code(w.run(rotate).await), expected);
+    }
+    assert!(kids(&w).await.is_empty());
+}
