@@ -165,3 +165,32 @@ impl<O: Obstacle> Backend for Obstructed<O> {
         self.inner.now().await
     }
 }
+
+/// Makes a call again until it is answered, as every caller of ours does.
+pub async fn insist<T, F>(mut call: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    for _ in 0..3 {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(StoreError::Transport { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("one fault is one fault");
+}
+
+/// Tells a story once for every store call in it, with a fault there.
+pub async fn at_every_call(backend: &Arc<dyn Backend>, tell: impl AsyncFn(&Obstructed<Fault>)) {
+    for strike in [Strike::Before, Strike::After] {
+        for call in 0.. {
+            let faulty = Obstructed::new(Arc::clone(backend), Fault::new(strike, call));
+            tell(&faulty).await;
+            if !faulty.obstacle.struck() {
+                assert!(call > 5, "the story has calls");
+                break;
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ff_core::backend::{Duty, StoreError, WorkFilter};
+use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::complete::Complete;
@@ -17,7 +17,7 @@ use ff_core::state::PublicState;
 use ff_core::text::{Kind, NodeName};
 use ff_core::{Backend, ClaimAsk, Claimed, ExecutionId, FlowId};
 
-use crate::faults::{Fault, Obstructed, Strike};
+use crate::faults::{self, Fault, Obstructed, insist};
 use crate::world::{World, lane, namespace};
 
 /// Rounds after which a flow must be over.
@@ -32,24 +32,9 @@ const DUTIES: [Duty; 5] = [
     Duty::DependencyReconciler,
 ];
 
-/// Makes a call again until it is answered, as every caller of ours does.
-async fn insist<T, F>(mut call: impl FnMut() -> F) -> T
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    for _ in 0..3 {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(StoreError::Transport { .. }) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("one fault is one fault");
-}
-
 struct Story<'w> {
     world: &'w World,
-    store: Obstructed<Fault>,
+    store: &'w Obstructed<Fault>,
     flow: FlowId,
 }
 
@@ -129,20 +114,12 @@ fn name(node: &str) -> NodeName {
     NodeName::new(node).expect("a valid name")
 }
 
-/// Tells a story once for every store call in it, with a fault there.
+/// Tells a story of a flow once for every store call in it, with a fault there.
 async fn at_every_call(w: &World, tell: impl AsyncFn(&Story<'_>)) {
-    for strike in [Strike::Before, Strike::After] {
-        for call in 0.. {
-            let backend = Arc::clone(&w.store.backend);
-            let faulty = Obstructed::new(backend, Fault::new(strike, call));
-            let story = Story { world: w, store: faulty, flow: FlowId(w.uuid()) };
-            tell(&story).await;
-            if !story.store.obstacle.struck() {
-                assert!(call > 10, "the story has calls");
-                break;
-            }
-        }
-    }
+    faults::at_every_call(&w.store.backend, async |store| {
+        tell(&Story { world: w, store, flow: FlowId(w.uuid()) }).await;
+    })
+    .await;
 }
 
 /// Dispatch, joins and skips.

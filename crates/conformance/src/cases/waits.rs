@@ -77,12 +77,24 @@ macro_rules! wait_suite {
                 a_wait_for_a_time_alone_ends_then
                 a_timeout_honours_the_delay
             }
+            wait_faults {
+                a_fault_in_a_wait_loses_no_signal
+                a_fault_around_a_pending_waitpoint_loses_no_signal
+                a_fault_in_a_timeout_applies_it_once
+            }
             signing_keys {
                 a_first_key_is_made_when_it_is_needed
                 a_store_is_given_its_first_key
                 keys_verify_until_their_grace_is_over
                 a_kid_means_one_secret
                 malformed_keys_are_refused
+            }
+            flow_waits {
+                a_suspended_member_holds_up_what_waits_for_it
+                cancelling_all_ends_suspended_members
+                cancelling_what_is_pending_leaves_suspended_members
+                a_suspended_sibling_is_cancelled
+                a_suspended_member_whose_inputs_failed_ends
             }
         }
     };
