@@ -31,7 +31,7 @@ pub mod hold;
 pub mod key_expiry;
 pub mod keys;
 pub mod lease_expiry;
-mod mailbox;
+pub mod mailbox;
 pub mod priority;
 pub mod progress;
 pub mod reconcile_group;

@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-pub use link::{Link, Sealed, open, sign};
+pub use link::{Link, Sealed, open, sign, signal_id};
 
 use crate::error::{Code, Rejection};
 use crate::ids::ExecutionId;
@@ -149,10 +149,15 @@ impl Token {
 
     /// The beginning of the digest, to tell tokens apart on a screen.
     pub fn fingerprint(&self) -> String {
-        let mut digits = hex(&self.digest());
-        digits.truncate(FINGERPRINT_CHARS);
-        digits
+        fingerprint(&self.digest())
     }
+}
+
+/// The beginning of a token's digest, to tell tokens apart on a screen.
+pub fn fingerprint(digest: &[u8; 32]) -> String {
+    let mut digits = hex(digest);
+    digits.truncate(FINGERPRINT_CHARS);
+    digits
 }
 
 impl fmt::Debug for Token {

@@ -1,6 +1,7 @@
 //! What users read: views computed from an execution at one moment.
 
 mod flow;
+mod suspension;
 
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use crate::text::{Creator, Kind, LaneId, Namespace, NodeName};
 use crate::time::Millis;
 
 pub use flow::{EdgeGroupSnapshot, EdgeSnapshot, FlowSnapshot, FlowSummary};
+pub use suspension::{ApprovalView, SuspensionSnapshot, WaitpointSnapshot};
 
 /// Everything a person wants to see of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -16,6 +16,8 @@ mod idempotency_expiry;
 mod lease_expiry;
 mod promotion;
 mod retention;
+mod suspension_timeout;
+mod waitpoint_expiry;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,11 +79,13 @@ pub struct Report {
 
 impl DutyPlan {
     /// Every duty.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         promotion::PLAN,
         lease_expiry::PLAN,
         attempt_timeout::PLAN,
         deadline::PLAN,
+        suspension_timeout::PLAN,
+        waitpoint_expiry::PLAN,
         idempotency_expiry::PLAN,
         retention::PLAN,
         completion_dispatch::PLAN,
@@ -97,6 +101,8 @@ impl DutyPlan {
             Duty::LeaseExpiry => lease_expiry::PLAN,
             Duty::AttemptTimeout => attempt_timeout::PLAN,
             Duty::Deadline => deadline::PLAN,
+            Duty::SuspensionTimeout => suspension_timeout::PLAN,
+            Duty::WaitpointExpiry => waitpoint_expiry::PLAN,
             Duty::IdempotencyExpiry => idempotency_expiry::PLAN,
             Duty::Retention => retention::PLAN,
             Duty::CompletionDispatch => completion_dispatch::PLAN,

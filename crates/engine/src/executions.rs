@@ -119,7 +119,7 @@ impl Engine {
         Ok(have.executions.remove(&id).flatten())
     }
 
-    async fn existing(&self, id: ExecutionId) -> Result<Execution, Error> {
+    pub(crate) async fn existing(&self, id: ExecutionId) -> Result<Execution, Error> {
         let found = self.find_execution(id).await?;
         found.ok_or_else(|| Rejection::execution_not_found(id).into())
     }
@@ -282,7 +282,13 @@ impl Engine {
     ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
         match &page.after {
             None | Some(After::Created(..)) => {}
-            Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) => {
+            Some(
+                After::Id(_)
+                | After::Number(_)
+                | After::Name(_)
+                | After::Uuid(_)
+                | After::Within(..),
+            ) => {
                 return Err(misplaced(format!("{:?}", page.after)));
             }
         }

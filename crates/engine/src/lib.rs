@@ -16,6 +16,7 @@ mod feed;
 mod flows;
 mod members;
 mod starts;
+mod suspensions;
 mod work;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use error::Error;
 pub use executions::Context;
 pub use feed::Consumer;
 pub use flows::{Eligibility, FlowCancellation, FlowInput, Wait};
+pub use suspensions::{Decision, LinkAsk, Offer};
 
 /// How an engine batches and waits.
 #[derive(Clone, Debug)]

@@ -272,6 +272,7 @@ impl Decide for DeliverSignal {
         let x = have.execution(self.id)?;
         let at = cx.at(x);
         let row = self.authenticated(have, at)?;
+        let at = row.at(at);
         if let Some(existing_signal_id) = self.repeated(have, at) {
             return Ok(Change::none(Delivered::Duplicate { existing_signal_id }));
         }

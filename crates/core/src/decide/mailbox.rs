@@ -74,7 +74,7 @@ impl Signer {
 }
 
 /// The token of a waitpoint, made again; nothing when its key is gone.
-pub(super) fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>) -> Option<Token> {
+pub fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>) -> Option<Token> {
     let keys = keys?;
     let all = keys.current.iter().chain(keys.old.iter().map(|old| &old.key));
     let key = all.into_iter().find(|key| key.kid == waitpoint.kid)?;

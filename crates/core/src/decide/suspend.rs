@@ -207,7 +207,7 @@ impl Suspend {
         signer: &Signer,
         at: Millis,
     ) -> Result<Vec<(Waitpoint, Option<Token>)>, Rejection> {
-        let state = WaitpointState::Active { since: at, expires_at: self.deadline };
+        let state = |since| WaitpointState::Active { since, expires_at: self.deadline };
         let index = active.attempt.index;
         let mut bound = Vec::with_capacity(self.waitpoints.len());
         for binding in &self.waitpoints {
@@ -217,13 +217,13 @@ impl Suspend {
                         let said = format!("{} has a waitpoint {id}", x.id);
                         return Err(Rejection::new(Code::WaitpointAlreadyExists, said));
                     }
-                    let (row, token) = signer.waitpoint((x, index), (*id, key), state, at);
+                    let (row, token) = signer.waitpoint((x, index), (*id, key), state(at), at);
                     (row, Some(token))
                 }
                 Binding::Pending { id } => {
                     let row = pending(x, *id, have, at)?;
                     let token = token(row, have.waits.keyring.as_ref());
-                    (Waitpoint { state, ..row.clone() }, token)
+                    (Waitpoint { state: state(row.at(at)), ..row.clone() }, token)
                 }
             };
             bound.push((Waitpoint { suspension: Some(self.suspension), ..row }, token));

@@ -132,7 +132,7 @@ fn go_on(
     for row in waits.waitpoints.iter_mut().filter(|row| row.id == suspension.primary) {
         row.counts.signals += 1;
         row.counts.matched += 1;
-        row.counts.last_at = Some(at);
+        row.counts.last_at = Some(row.at(at));
     }
     let kind = EventKind::Signal {
         signal_id: signal.id,

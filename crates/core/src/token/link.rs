@@ -8,6 +8,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::ids::ExecutionId;
@@ -68,6 +69,14 @@ pub fn sign(link: &Link, kid: &Kid, secret: &Secret) -> String {
     let mac = secret.mac(&[DOMAIN, &body]);
     body.extend_from_slice(&mac);
     URL_SAFE_NO_PAD.encode(body)
+}
+
+/// The id of the signal that a link sends: it follows from the link, which so is used once.
+pub fn signal_id(text: &str) -> Uuid {
+    let digest = Sha256::digest(text);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Reads a link; nothing unless it is spelled like one. What it says is not to be believed before

@@ -42,6 +42,8 @@ pub enum Eligibility {
     NotFound,
     /// It has ended.
     Terminal,
+    /// It waits for a signal, an operator or a time.
+    NotRunnable,
     /// A worker holds it.
     Owned,
     /// It waits for nothing in its flow.
@@ -58,6 +60,7 @@ impl Eligibility {
         match self {
             Self::NotFound => "not_found",
             Self::Terminal => "terminal",
+            Self::NotRunnable => "not_runnable",
             Self::Owned => "owned",
             Self::Eligible => "eligible",
             Self::Impossible => "impossible",
@@ -140,7 +143,13 @@ impl Engine {
     ) -> Result<(Vec<Flow>, Option<After>), Error> {
         match &page.after {
             None | Some(After::Created(..)) => {}
-            Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) => {
+            Some(
+                After::Id(_)
+                | After::Number(_)
+                | After::Name(_)
+                | After::Uuid(_)
+                | After::Within(..),
+            ) => {
                 return Err(misplaced(format!("{:?}", page.after)));
             }
         }
@@ -212,6 +221,7 @@ impl Engine {
         match &x.state {
             State::Active(_) => return Ok(Eligibility::Owned),
             State::Terminal(_) => return Ok(Eligibility::Terminal),
+            State::Suspended(_) => return Ok(Eligibility::NotRunnable),
             State::Runnable(runnable) if !runnable.gated => return Ok(Eligibility::Eligible),
             State::Runnable(_) => {}
         }

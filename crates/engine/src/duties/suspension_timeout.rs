@@ -1,0 +1,23 @@
+//! Suspension timeout: nobody came in time, and what was to happen then happens.
+
+use std::time::Duration;
+
+use ff_core::backend::Duty;
+use ff_core::command::Reply;
+
+use super::{DutyPlan, Tally};
+
+pub const PLAN: DutyPlan = DutyPlan {
+    name: "suspension_timeout",
+    duty: Some(Duty::SuspensionTimeout),
+    interval: Duration::ZERO,
+    woken: None,
+    batch: 500,
+    tally: |reply| {
+        if matches!(reply, Reply::TimeOutSuspension(Some(_))) {
+            Tally::Processed
+        } else {
+            Tally::Skipped
+        }
+    },
+};

@@ -1,0 +1,130 @@
+//! Links: a signal that is ready to be sent, by whoever has the URL.
+//!
+//! A link is used once: its signal has the id that follows from the link. Reading one changes
+//! nothing, so that those who look at links in mails decide nothing.
+
+use bytes::Bytes;
+use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
+use ff_core::fold::Key;
+use ff_core::suspension::{Suspension, Waitpoint};
+use ff_core::text::{Encoding, SignalName, SourceIdentity};
+use ff_core::token::{self, Link, Refused};
+use ff_core::view::WaitpointSnapshot;
+use ff_core::{Code, ExecutionId, Rejection};
+use uuid::Uuid;
+
+use crate::{Engine, Error};
+
+/// Which link to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkAsk {
+    /// To which execution.
+    pub id: ExecutionId,
+    /// To which waitpoint.
+    pub waitpoint: Uuid,
+    /// What it says.
+    pub signal: SignalName,
+    /// In whose name; absent for nobody in particular.
+    pub source_identity: Option<SourceIdentity>,
+    /// The digest of what is decided on, where it is something.
+    pub subject: Option<String>,
+}
+
+/// What whoever follows a link would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The signal.
+    pub link: Link,
+    /// Where it arrives.
+    pub waitpoint: WaitpointSnapshot,
+    /// Whether it would still arrive.
+    pub open: bool,
+}
+
+impl Engine {
+    /// A link that sends a signal.
+    pub async fn sign_link(&self, ask: LinkAsk) -> Result<String, Error> {
+        let (row, _) = self.waitpoint(ask.id, ask.waitpoint).await?;
+        let keys = self.keyring().await?;
+        let Some(key) = &keys.current else { return Err(Rejection::from(Refused::NoKeys).into()) };
+        let link = Link {
+            execution: ask.id,
+            waitpoint: ask.waitpoint,
+            key: row.key,
+            created_at: row.created_at,
+            signal: ask.signal,
+            source_identity: ask.source_identity,
+            subject: ask.subject,
+        };
+        Ok(token::sign(&link, &key.kid, &key.secret))
+    }
+
+    /// What a link would do, without doing it.
+    pub async fn read_link(&self, text: &str) -> Result<Offer, Error> {
+        let link = self.opened(text).await?;
+        let found = self.waitpoint(link.execution, link.waitpoint).await;
+        let Ok((row, suspension)) = found else {
+            return Err(Rejection::from(Refused::Invalid).into());
+        };
+        let waitpoint = WaitpointSnapshot::of(&row, suspension.as_ref(), &[]);
+        let listed = self.list_pending_waitpoints(Some(link.execution), None, None).await?.0;
+        let open = listed.iter().any(|row| row.waitpoint_id == link.waitpoint);
+        Ok(Offer { link, waitpoint, open })
+    }
+
+    /// Sends the signal of a link, once.
+    pub async fn follow_link(
+        &self,
+        text: &str,
+        payload: Option<(Bytes, Option<Encoding>)>,
+    ) -> Result<Delivered, Error> {
+        let link = self.opened(text).await?;
+        let (payload, encoding) = payload.unzip();
+        let identity = link.source_identity.map(|by| by.to_string());
+        self.deliver_signal(DeliverSignal {
+            id: link.execution,
+            waitpoint: link.waitpoint,
+            signal: token::signal_id(text),
+            authority: Authority::Link(text.to_owned()),
+            name: link.signal,
+            category: "link".to_owned(),
+            source_type: if identity.is_some() { "person" } else { "link" }.to_owned(),
+            source_identity: identity.unwrap_or_default(),
+            subject: link.subject,
+            correlation_id: None,
+            idempotency_key: None,
+            dedup_ttl_ms: None,
+            created_at: None,
+            encoding: encoding.flatten(),
+            payload,
+            resume_delay_ms: None,
+        })
+        .await
+    }
+
+    /// What a link says, if we signed it.
+    async fn opened(&self, text: &str) -> Result<Link, Error> {
+        let Some(sealed) = token::open(text) else {
+            return Err(Rejection::from(Refused::Invalid).into());
+        };
+        let now = self.backend.now().await?;
+        let keys = self.keyring().await?;
+        sealed.verify(&keys, now).map_err(|refused| Rejection::from(refused).into())
+    }
+
+    /// A waitpoint, and the suspension that uses it.
+    pub(super) async fn waitpoint(
+        &self,
+        id: ExecutionId,
+        waitpoint: Uuid,
+    ) -> Result<(Waitpoint, Option<Suspension>), Error> {
+        let keys = [Key::Waitpoint(id, waitpoint), Key::Suspension(id)];
+        let have = self.backend.get(&keys).await?.waits;
+        let Some(row) = have.waitpoint(id, waitpoint).cloned() else {
+            let said = format!("{id} has no waitpoint {waitpoint}");
+            return Err(Rejection::new(Code::WaitpointNotFound, said).into());
+        };
+        let own = have.suspension(id).filter(|own| Some(own.id) == row.suspension).cloned();
+        Ok((row, own))
+    }
+}
