@@ -35,16 +35,19 @@ create table ff_exec_core (
     started_at_ms integer,
     updated_at_ms integer not null,
     -- where it stands
-    phase text not null check (phase in ('runnable', 'active', 'terminal')),
+    phase text not null check (phase in ('runnable', 'active', 'suspended', 'terminal')),
     outcome text check (outcome in ('success', 'failed', 'cancelled', 'expired', 'skipped')),
     next_attempt text check (next_attempt in ('first', 'retry', 'reclaim', 'replay', 'resume')),
     wait_until_ms integer,
-    wait_reason text check (wait_reason in ('delay', 'retry_backoff')),
+    wait_reason text check (wait_reason in ('delay', 'retry_backoff', 'resume_delay',
+        'waiting_for_signal', 'waiting_for_approval', 'waiting_for_callback',
+        'waiting_for_tool_result', 'waiting_for_operator_review', 'paused_by_policy',
+        'paused_by_budget', 'step_boundary', 'manual_pause')),
     held_reason text,
     held_at_ms integer,
     gated integer not null check (gated in (0, 1)),
     lease_end text check (lease_end in ('completed', 'failed', 'cancelled', 'delayed',
-        'waiting', 'released', 'expired', 'revoked')),
+        'waiting', 'suspended', 'released', 'expired', 'revoked')),
     -- the attempt under way, interrupted, or the one it ended with
     attempt_index integer check (attempt_index >= 0),
     attempt_kind text check (attempt_kind in ('initial', 'retry', 'reclaim', 'replay')),
@@ -58,7 +61,8 @@ create table ff_exec_core (
     failure_category text,
     -- how it ended
     has_result integer check (has_result in (0, 1)),
-    cancelled_by text check (cancelled_by in ('worker', 'operator', 'cancel_flow', 'engine')),
+    cancelled_by text check (cancelled_by in ('worker', 'operator', 'cancel_flow', 'engine',
+        'system_timeout')),
     end_reason text,
     terminal_at_ms integer,
     retain_until_ms integer,
@@ -69,8 +73,13 @@ create table ff_exec_core (
     check ((phase = 'terminal') = (outcome is not null)),
     check ((phase = 'terminal') = (terminal_at_ms is not null)),
     check ((phase = 'terminal') = (retain_until_ms is not null)),
-    check (phase = 'runnable' or (wait_until_ms is null and held_at_ms is null and gated = 0)),
-    check ((wait_until_ms is null) = (wait_reason is null)),
+    check (phase = 'runnable' or (held_at_ms is null and gated = 0)),
+    check (phase in ('runnable', 'suspended') or wait_until_ms is null),
+    -- what is suspended has a reason of its own, and a deadline perhaps
+    check (phase = 'suspended' or (wait_until_ms is null) = (wait_reason is null)),
+    check ((phase = 'suspended') = (coalesce(wait_reason, 'delay')
+        not in ('delay', 'retry_backoff', 'resume_delay'))),
+    check (phase <> 'suspended' or attempt_index is not null),
     check ((held_at_ms is null) = (held_reason is null)),
     check ((attempt_index is null) = (worker_instance_id is null)),
     check (flow_id is not null or node is null)
@@ -119,7 +128,7 @@ create table ff_step (
     execution_id blob not null,
     number integer not null check (number >= 0),
     attempt_index integer not null check (attempt_index >= 0),
-    kind text not null check (kind in ('run', 'sleep', 'now', 'random')),
+    kind text not null check (kind in ('run', 'sleep', 'now', 'random', 'wait', 'waitpoint')),
     name text not null,
     ran_ms integer not null check (ran_ms >= 0),
     at_ms integer not null,
@@ -166,7 +175,8 @@ create table ff_ready (
 
 -- What happens later. A delay carries its place in a queue, so that promoting it moves a row.
 create table ff_timer (
-    kind text not null check (kind in ('delay', 'attempt_timeout', 'deadline', 'retention')),
+    kind text not null check (kind in ('delay', 'attempt_timeout', 'deadline', 'suspension',
+        'retention')),
     due_ms integer not null,
     partition_key integer not null,
     execution_id blob not null,
@@ -196,8 +206,9 @@ create table ff_event (
     lane_id text,
     flow_id blob check (length(flow_id) = 16),
     kind text not null check (kind in ('completion', 'attempt_failed', 'lease_expired',
-        'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld',
-        'flow_cancel_requested', 'flow_ended', 'flow_reopened')),
+        'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'suspended',
+        'signal', 'resumed', 'escalated', 'held', 'unheld', 'flow_cancel_requested',
+        'flow_ended', 'flow_reopened')),
     attempt_index integer,
     outcome text,
     reason text,
@@ -208,9 +219,17 @@ create table ff_event (
     priority_from integer,
     priority_to integer,
     members integer check (members >= 0),
+    signal_id blob check (length(signal_id) = 16),
+    waitpoint_id blob check (length(waitpoint_id) = 16),
+    source_identity text,
+    subject text,
     check ((lane_id is null)
         = (kind in ('flow_cancel_requested', 'flow_ended', 'flow_reopened'))),
-    check (lane_id is not null or flow_id is not null)
+    check (lane_id is not null or flow_id is not null),
+    check ((kind = 'signal') = (signal_id is not null)),
+    check ((signal_id is null) = (waitpoint_id is null)),
+    check ((signal_id is null) = (source_identity is null)),
+    check (signal_id is not null or subject is null)
 ) strict;
 
 create index ff_event_execution on ff_event (partition_key, execution_id, seq);

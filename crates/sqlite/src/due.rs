@@ -7,6 +7,7 @@ use ff_core::decide::deadline::ExpireExecution;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::retention::Trim;
+use ff_core::decide::suspension_timeout::TimeOutSuspension;
 use ff_core::ids::ExecutionId;
 use ff_core::index::TimerKind;
 use ff_core::row::{number, parse};
@@ -17,7 +18,8 @@ use crate::codec::{Reader, bound};
 use crate::graph;
 use crate::graph::due::Rounds;
 use crate::load::{all, one};
-use crate::statements::{flow, idempotency, lease, timer};
+use crate::statements::{flow, idempotency, lease, timer, waitpoint};
+use crate::waits;
 
 /// Whose work, how much of it, and at what time, as parameters.
 #[derive(Clone, Copy)]
@@ -53,6 +55,10 @@ pub fn due(
         Duty::Deadline => {
             timers(tx, TimerKind::Deadline, &scope, |id| ExpireExecution { id }.into())?
         }
+        Duty::SuspensionTimeout => {
+            timers(tx, TimerKind::Suspension, &scope, |id| TimeOutSuspension { id }.into())?
+        }
+        Duty::WaitpointExpiry => waits::due::expired(tx, &scope)?,
         Duty::Retention => trimmable(tx, scope)?,
         Duty::LeaseExpiry => {
             all(tx, lease::due, (now.0, bound(limit), namespace, tag, value), |row| {
@@ -85,6 +91,8 @@ fn next_due(tx: &Transaction<'_>, duty: Duty, now: Millis) -> Result<Option<Mill
     match duty {
         Duty::AttemptTimeout => next_timer(tx, TimerKind::AttemptTimeout, now),
         Duty::Deadline => next_timer(tx, TimerKind::Deadline, now),
+        Duty::SuspensionTimeout => next_timer(tx, TimerKind::Suspension, now),
+        Duty::WaitpointExpiry => next(tx, waitpoint::next, (now.0,)),
         Duty::Retention => {
             let execution = next_timer(tx, TimerKind::Retention, now)?;
             let flow = next(tx, flow::next, (now.0,))?;

@@ -89,6 +89,10 @@ fn read(row: &Row<'_>) -> Result<FeedEvent, StoreError> {
         priority_from: r.take("priority_from")?,
         priority_to: r.take("priority_to")?,
         members: r.take("members")?,
+        signal_id: r.take("signal_id")?,
+        waitpoint_id: r.take("waitpoint_id")?,
+        source_identity: r.take("source_identity")?,
+        subject: r.take("subject")?,
     };
     let kind: Option<String> = r.take("execution_kind")?;
     let tags: Option<String> = r.take("tags")?;

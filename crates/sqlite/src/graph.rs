@@ -85,7 +85,16 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         | Key::Consumer(_)
         | Key::Step(..)
         | Key::Input(_)
-        | Key::Unseen(_) => unreachable!("no row of a flow: {key:?}"),
+        | Key::Unseen(_)
+        | Key::Suspension(_)
+        | Key::Waitpoints(_)
+        | Key::Waitpoint(..)
+        | Key::Received(_)
+        | Key::Arrived(_)
+        | Key::Signal(..)
+        | Key::SignalKey(..)
+        | Key::SuspendKey(..)
+        | Key::Keyring => unreachable!("no row of a flow: {key:?}"),
     }
     Ok(())
 }
@@ -136,7 +145,16 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
-        | Key::Unseen(_) => unreachable!("nothing that is owed: {key:?}"),
+        | Key::Unseen(_)
+        | Key::Suspension(_)
+        | Key::Waitpoints(_)
+        | Key::Waitpoint(..)
+        | Key::Received(_)
+        | Key::Arrived(_)
+        | Key::Signal(..)
+        | Key::SignalKey(..)
+        | Key::SuspendKey(..)
+        | Key::Keyring => unreachable!("nothing that is owed: {key:?}"),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Executions and flows in one SQLite file.
+//! Executions, flows and suspensions in one SQLite file.
 //!
 //! One thread owns the connection that writes; it takes all waiting calls together and commits
 //! them in one `BEGIN IMMEDIATE` transaction (load, fold, write). A few threads read, searches
@@ -20,6 +20,7 @@ mod list;
 mod load;
 mod migrate;
 mod statements;
+mod waits;
 mod write;
 
 use std::collections::BTreeSet;

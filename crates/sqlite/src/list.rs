@@ -15,6 +15,7 @@ use crate::codec::{Reader, key, read_step};
 use crate::graph;
 use crate::load::{all, load};
 use crate::statements::list;
+use crate::waits;
 
 /// A page of what `query` finds.
 pub fn list(
@@ -77,6 +78,9 @@ pub fn list(
         | Query::Groups(_)
         | Query::Members(_)
         | Query::Buckets(_) => graph::list::list(tx, query, page, now),
+        Query::Waitpoints(_) | Query::Suspended(_) | Query::Signals(_) => {
+            waits::list::list(tx, query, page)
+        }
     }
 }
 
@@ -119,7 +123,10 @@ fn executions(
             let (partition, uuid) = key(*id);
             latest.min((at.0, partition, uuid))
         }
-        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => latest,
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        )
+        | None => latest,
     };
     let params = params![
         search.lane.as_ref().map(|lane| lane.as_str()),

@@ -12,6 +12,7 @@ use crate::codec::{self, Reader};
 use crate::connection::store_error;
 use crate::graph;
 use crate::statements::{consumer, event, execution, idempotency, payload, step};
+use crate::waits;
 
 /// Adds the rows named by `keys` to `have`.
 pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result<(), StoreError> {
@@ -61,6 +62,15 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => graph::load(tx, key, &mut have.graph)?,
+            Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => waits::load(tx, key, &mut have.waits)?,
         }
     }
     Ok(())

@@ -34,16 +34,22 @@ statements! {
     idempotency { due load next put remove }
     lease { by_claim due insert next refile remove renew }
     list {
-        attempts buckets consumers counts depths edges executions flow_partition flows groups incoming
-        lane lanes members outgoing partition steps tagged
+        attempts buckets consumers counts depths edges executions flow_partition flows groups
+        incoming lane lanes members outgoing own_waitpoints partition signals steps suspended tagged
+        waitpoints
     }
     payload { insert load remove }
     queue { insert of_lane }
     ready { head insert promote remove }
     schema { exists version }
+    signal { arrived exists insert keyed received remove }
+    signing_key { insert load remove retire }
     step { insert load remove }
+    suspend_key { load put remove }
+    suspension { close load put remove }
     tag { insert remove }
     timer { due insert next promoted remove retention }
+    waitpoint { close due load next open put remove }
 }
 
 #[cfg(test)]
@@ -79,8 +85,9 @@ mod tests {
         // an index and stop when they have enough.
         let walks =
             ["backlog/due", "cancel/due", "cancel/reconcile", "dispatch/due", "duty/agenda"];
-        // Consumers are few; they have no index by number. What was just reached is a queue.
-        let few = ["SCAN ff_consumer", "SCAN CONSTANT ROW", "SCAN reach"];
+        // Consumers are few; they have no index by number. So are keys, which are read together.
+        // What was just reached is a queue.
+        let few = ["SCAN ff_consumer", "SCAN ff_signing_key", "SCAN CONSTANT ROW", "SCAN reach"];
         for (path, sql) in ALL.iter().filter(|(path, _)| !scans.contains(path)) {
             let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
             let nulls = vec![rusqlite::types::Null; explain.parameter_count()];

@@ -18,6 +18,7 @@ use crate::statements::{
     attempt, consumer, event, execution, idempotency, lease, payload, queue, ready, step, tag,
     timer,
 };
+use crate::waits;
 
 /// Writes everything: what goes, flows and groups, then the rest in the order that [`WriteSet`]
 /// fixes.
@@ -68,6 +69,7 @@ pub fn write(tx: &Transaction<'_>, set: &WriteSet) -> Result<(), StoreError> {
         register(tx, row)?;
     }
     write_rest(tx, &set.graph)?;
+    waits::write::write(tx, &set.waits)?;
     write_derived(tx, set)
 }
 
@@ -95,7 +97,7 @@ fn remove(tx: &Transaction<'_>, id: ExecutionId) -> Result<(), StoreError> {
     for sql in [execution::remove, payload::remove, step::remove, attempt::remove, event::remove] {
         run(tx, sql, key(id))?;
     }
-    Ok(())
+    waits::write::remove(tx, id)
 }
 
 fn put_step(tx: &Transaction<'_>, record: &StepRecord) -> Result<(), StoreError> {
@@ -241,7 +243,11 @@ fn append(tx: &Transaction<'_>, e: &EventRow) -> Result<(), StoreError> {
         e.retry_at_ms,
         e.priority_from,
         e.priority_to,
-        e.members
+        e.members,
+        e.signal_id,
+        e.waitpoint_id,
+        e.source_identity,
+        e.subject
     ];
     run(tx, event::insert, params)
 }

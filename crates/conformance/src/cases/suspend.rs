@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use ff_core::condition::ResumeCondition;
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::claim::ClaimKind;
+use ff_core::decide::deliver::{Authority, DeliverSignal};
+use ff_core::decide::replay::Replay;
 use ff_core::decide::resume::Resume;
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::error::Code;
@@ -11,14 +14,14 @@ use ff_core::execution::{Fence, State};
 use ff_core::query::{Page, Query, Rows, SuspendedSearch};
 use ff_core::state::{AttemptState, BlockingReason, OwnershipState, PublicState};
 use ff_core::suspension::{
-    CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior, WaitpointWord,
+    CloseReason, Effect, RequestedBy, SuspensionReason, TimeoutBehavior, WaitpointWord,
 };
 use ff_core::text::IdempotencyKey;
 use ff_core::{ExecutionId, Millis};
 use serde_json::json;
 
 use super::steps::step;
-use crate::world::waits::{mailboxes, single, soon, waitpoint_key};
+use crate::world::waits::{Mailbox, mailboxes, single, soon, waitpoint_key};
 use crate::world::{TTL_MS, World, code};
 
 /// Nobody owns it, its attempt is paused, and it says what it waits for.
@@ -405,4 +408,28 @@ pub async fn suspensions_go_with_their_execution(w: Arc<World>) {
     let left = (w.store.dump)();
     assert!(left.suspensions.is_empty() && left.waitpoints.is_empty());
     assert!(left.signals.is_empty() && left.suspend_keys.is_empty());
+}
+
+/// Cancelled, replayed and suspended again in one batch: what it waits for now is open.
+pub async fn what_is_suspended_again_at_once_is_open(w: Arc<World>) {
+    let (_, mailbox) = w.waiting().await;
+    let id = mailbox.id;
+    let cancel = Cancel { id, reason: "no".to_owned(), fence: None };
+    let replay = Replay { id, reason: "yes".to_owned() };
+    let ask = w.ask(1);
+    let claimed = w.get(id).await.epoch + 1;
+    let fence = Fence { attempt_index: 1, lease_epoch: claimed };
+    let suspend = w.pause(id, fence);
+    let own = suspend.waitpoints[0].id();
+    let batch = vec![cancel.into(), replay.into(), ask.claim(id).into(), suspend.into()];
+    let outcomes = w.batch(batch).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(w.state(id).await, PublicState::Suspended);
+    let open: Vec<_> = w.listening(Some(id)).await.iter().map(|row| row.id).collect();
+    assert_eq!(open, [own]);
+    assert_eq!(code(w.run(mailbox.signal(&w, "old")).await), Code::WaitpointClosed);
+    let token = String::new();
+    let again = Mailbox { id, waitpoint: own, token };
+    let signal = DeliverSignal { authority: Authority::Operator, ..again.signal(&w, "go") };
+    assert_eq!(w.deliver(signal).await, Effect::ConditionSatisfied);
 }

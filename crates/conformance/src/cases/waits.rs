@@ -26,6 +26,7 @@ macro_rules! wait_suite {
                 an_attempt_does_not_time_out_while_it_waits
                 suspended_executions_are_listed
                 suspensions_go_with_their_execution
+                what_is_suspended_again_at_once_is_open
             }
             signals {
                 a_signal_is_kept_as_it_was_sent

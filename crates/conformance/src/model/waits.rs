@@ -65,16 +65,23 @@ impl Tables {
     }
 
     pub(super) fn write_waits(&mut self, set: WaitWrites) {
-        for Write { before, after } in set.suspensions {
-            let row = after.expect("a suspension goes with its execution");
-            assert_eq!(self.suspensions.get(&row.execution), before.as_ref(), "as it was read");
+        for Write { before, after } in &set.suspensions {
+            let stored = after.as_ref().and_then(|row| self.suspensions.get(&row.execution));
+            assert_eq!(stored, before.as_ref(), "a suspension is written as it was read");
+        }
+        for Write { before, after } in &set.waitpoints {
+            let row = after.as_ref().map(|row| (row.execution, row.id));
+            let stored = row.and_then(|at| self.waitpoints.get(&at));
+            assert_eq!(stored, before.as_ref(), "a waitpoint is written as it was read");
+        }
+        for (id, at) in set.left {
+            self.leave(id, at);
+        }
+        for row in set.suspensions.into_iter().filter_map(|write| write.after) {
             self.suspensions.insert(row.execution, row);
         }
-        for Write { before, after } in set.waitpoints {
-            let row = after.expect("a waitpoint goes with its execution");
-            let at = (row.execution, row.id);
-            assert_eq!(self.waitpoints.get(&at), before.as_ref(), "as it was read");
-            self.waitpoints.insert(at, row);
+        for row in set.waitpoints.into_iter().filter_map(|write| write.after) {
+            self.waitpoints.insert((row.execution, row.id), row);
         }
         for signal in set.signals {
             let before = self.signals.insert((signal.execution, signal.number), signal);
@@ -85,9 +92,6 @@ impl Tables {
         }
         for change in set.keys {
             self.keyring.apply(change);
-        }
-        for (id, at) in set.left {
-            self.leave(id, at);
         }
     }
 

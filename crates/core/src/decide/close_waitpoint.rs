@@ -4,11 +4,12 @@
 
 use uuid::Uuid;
 
+use super::mailbox::touched;
 use super::{COMMAND_BYTES, Decide, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
-use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{CloseReason, WaitpointState};
@@ -53,9 +54,7 @@ impl Decide for CloseWaitpoint {
             WaitpointState::Pending { .. } => {
                 let waitpoints = vec![row.closed(at, CloseReason::ProactiveClose)];
                 let waits = WaitEffects { waitpoints, ..WaitEffects::default() };
-                let held = LeaseRow::of(x);
-                let effects = Effects { held, waits: Some(Box::new(waits)), ..Effects::default() };
-                Ok(Change { reply: (), effects })
+                Ok(Change { reply: (), effects: touched(x, waits, at) })
             }
             // Whoever runs waits nowhere: its suspension is over.
             WaitpointState::Active { .. } | WaitpointState::Closed { .. } => Ok(Change::none(())),

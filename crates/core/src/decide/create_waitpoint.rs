@@ -5,12 +5,12 @@
 
 use uuid::Uuid;
 
-use super::mailbox::{self, Signer, room, token};
+use super::mailbox::{self, Signer, room, token, touched};
 use super::{COMMAND_BYTES, Decide, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
-use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
 use crate::suspension::WaitpointState;
@@ -74,14 +74,13 @@ impl Decide for CreateWaitpoint {
             return Err(Rejection::new(Code::WaitpointAlreadyExists, said));
         }
         room(have, x.id, 1)?;
-        let held = LeaseRow::of(x);
         let signer = Signer::new(have.waits.keyring.as_ref(), cx);
         let state = WaitpointState::Pending { expires_at: at.plus(self.expires_in_ms) };
         let made = (self.waitpoint, &self.key);
         let (row, token) = signer.waitpoint((x, index), made, state, at);
         let waits =
             WaitEffects { waitpoints: vec![row], keys: signer.change, ..WaitEffects::default() };
-        let effects = Effects { held, waits: Some(Box::new(waits)), ..Effects::default() };
+        let effects = touched(x, waits, at);
         Ok(Change { reply: Some(token), effects })
     }
 }

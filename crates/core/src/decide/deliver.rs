@@ -291,13 +291,13 @@ impl Decide for DeliverSignal {
         own.counts.signals += 1;
         own.counts.last_at = Some(at);
         let mut waits = WaitEffects::default();
-        let mut effects = Effects::default();
+        let mut next = x.changed(at);
         if let Some((effect, by)) = judged {
             signal.effect = effect;
             own.counts.matched += u32::from(counts(effect));
             if let (Some(by), Some((suspended, suspension))) = (by, open) {
                 let delay_ms = self.resume_delay_ms.unwrap_or(suspension.resume_delay_ms);
-                effects.execution = Some(resume(x, suspended, delay_ms, at));
+                next = resume(x, suspended, delay_ms, at);
                 let end = SuspensionEnd { at, how: CloseReason::Resumed, by };
                 waits.suspension = Some(Suspension { end: Some(end), ..suspension.clone() });
                 waits.waitpoints = closed(have, suspension, at, CloseReason::Resumed);
@@ -314,10 +314,11 @@ impl Decide for DeliverSignal {
             subject: signal.subject.clone(),
             effect: signal.effect,
         };
-        effects.events.push(Event::new(x, at, kind));
+        let events = vec![Event::new(x, at, kind)];
         let reply = Delivered::Accepted { signal_id: signal.id, effect: signal.effect };
         waits.signal = Some(signal);
-        effects.waits = Some(Box::new(waits));
+        let waits = Some(Box::new(waits));
+        let effects = Effects { execution: Some(next), events, waits, ..Effects::default() };
         Ok(Change { reply, effects })
     }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, LeaseEnd, Next, Runnable, State, Suspended, Wait, WaitReason};
-use crate::fold::{Cx, Key, WorkingSet};
+use crate::fold::{Cx, Effects, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::{KeyChange, Keyring, SigningKey};
 use crate::limits::{SEED_SECRET_BYTES, WAITPOINTS_MAX};
@@ -123,6 +123,17 @@ pub(super) fn resume(x: &Execution, suspended: &Suspended, delay_ms: u64, at: Mi
         last_lease: Some(LeaseEnd::Suspended),
     });
     next
+}
+
+/// Something changed that belongs to the suspension of `x`. Its version tells: whoever remembers `x` at
+/// a version knows what belongs to it.
+pub(super) fn touched(x: &Execution, waits: WaitEffects, at: Millis) -> Effects {
+    let execution = match &x.state {
+        State::Runnable(_) | State::Active(_) | State::Suspended(_) => Some(x.changed(at)),
+        // Nothing more arrives there, and nobody remembers it.
+        State::Terminal(_) => None,
+    };
+    Effects { execution, waits: Some(Box::new(waits)), ..Effects::default() }
 }
 
 /// The waitpoints of a suspension, closed.

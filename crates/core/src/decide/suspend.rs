@@ -16,7 +16,7 @@ use crate::condition::{ResumeCondition, Seen, Verdict};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Active, Execution, Fence, LeaseEnd, State, Suspended};
-use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{
     BINDINGS_MAX, CONTINUATION_BYTES_MAX, Config, DEADLINE_SKEW_MS_MAX, DURATION_MS_MAX,
@@ -374,7 +374,7 @@ impl Decide for Suspend {
             let by = by.into_iter().map(|at| arrived(x.id, have)[at].id).collect();
             suspension.end = Some(SuspensionEnd { at, how: CloseReason::Resumed, by });
             rows = rows.iter().map(|row| row.closed(at, CloseReason::Resumed)).collect();
-            effects.held = LeaseRow::of(x);
+            effects.execution = Some(x.changed(at));
         } else {
             let suspended = self.suspended(x, &active, at);
             suspension.epoch = suspended.epoch;

@@ -1,13 +1,14 @@
 //! Waitpoint expiry: nobody suspended on a waitpoint in time, so nothing more arrives there.
 //!
-//! The execution is not touched: it still runs. Sent twice, or too early: nothing to do.
+//! The execution is not disturbed: it still runs. Sent twice, or too early: nothing to do.
 
 use uuid::Uuid;
 
+use super::mailbox::touched;
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{CloseReason, WaitpointState};
@@ -50,8 +51,8 @@ impl Decide for ExpireWaitpoint {
         });
         let Some(row) = due else { return Ok(Change::none(false)) };
         let waitpoints = vec![row.closed(at, CloseReason::NeverCommitted)];
-        let waits = Some(Box::new(WaitEffects { waitpoints, ..WaitEffects::default() }));
-        Ok(Change { reply: true, effects: Effects { waits, ..Effects::default() } })
+        let waits = WaitEffects { waitpoints, ..WaitEffects::default() };
+        Ok(Change { reply: true, effects: touched(x, waits, at) })
     }
 
     fn again(_: &bool) -> Again<bool> {

@@ -112,7 +112,8 @@ pub struct WaitWrites {
     /// What becomes of the keys, in this order.
     pub keys: Vec<KeyChange>,
     /// Executions that ended while they were suspended, and when: what is left open of their
-    /// suspensions and waitpoints is to be closed as cancelled.
+    /// suspensions and waitpoints is to be closed as cancelled, before anything else is written: they
+    /// may have been suspended again.
     pub left: Vec<(ExecutionId, Millis)>,
 }
 
@@ -127,6 +128,9 @@ impl WaitSet {
     /// Brings the rows up to date with what a command changes.
     pub(super) fn absorb(&mut self, effects: WaitEffects, set: &mut WaitWrites, was: &mut Before) {
         if let Some(row) = effects.suspension {
+            // Whoever writes one had all of them loaded, so what was left before is written closed. A
+            // store that closed it again would close this one.
+            set.left.retain(|(id, _)| *id != row.execution);
             put(&mut self.suspensions, &mut was.suspensions, row.execution, Some(row));
         }
         for row in effects.waitpoints {

@@ -78,7 +78,10 @@ pub fn list(
         | Query::Lanes
         | Query::Depths
         | Query::Counts
-        | Query::Consumers => unreachable!("nothing of a flow: {query:?}"),
+        | Query::Consumers
+        | Query::Waitpoints(_)
+        | Query::Suspended(_)
+        | Query::Signals(_) => unreachable!("nothing of a flow: {query:?}"),
     }
 }
 
@@ -99,9 +102,10 @@ fn flows(
             let (partition, uuid) = key(*id);
             (at.0, partition, uuid)
         }
-        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => {
-            (i64::MAX, i64::MAX, [u8::MAX; 16])
-        }
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        )
+        | None => (i64::MAX, i64::MAX, [u8::MAX; 16]),
     };
     let params = params![
         search.namespace.as_ref().map(|namespace| namespace.as_str()),

@@ -1,6 +1,7 @@
 //! Reads every table with plain SQL, to compare with the model and to audit.
 
 mod flows;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,6 +51,7 @@ pub fn dump(path: &Path) -> Tables {
         tables.events.insert(seq, event);
     }
     flows::read(&db, &mut tables);
+    waits::read(&db, &mut tables);
     let newest = "select seq from sqlite_sequence where name = 'ff_event'";
     tables.last_seq = rows(&db, newest, seq).pop().unwrap_or(0);
     tables
@@ -260,6 +262,10 @@ fn read_event(r: &Row<'_>) -> (u64, ff_core::event::Event) {
         priority_from: get(r, "priority_from"),
         priority_to: get(r, "priority_to"),
         members: get(r, "members"),
+        signal_id: get(r, "signal_id"),
+        waitpoint_id: get(r, "waitpoint_id"),
+        source_identity: get(r, "source_identity"),
+        subject: get(r, "subject"),
     };
     (seq(r), row.read().unwrap())
 }

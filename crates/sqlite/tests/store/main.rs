@@ -7,6 +7,7 @@ mod file;
 mod flows;
 mod histories;
 mod races;
+mod waits;
 
 use std::path::Path;
 use std::sync::Arc;

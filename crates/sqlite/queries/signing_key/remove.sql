@@ -1,0 +1,2 @@
+-- Forgets a key.
+delete from ff_signing_key where kid = ?1

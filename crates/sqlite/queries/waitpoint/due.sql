@@ -1,0 +1,15 @@
+-- Waitpoints that nobody suspended on in time, for some namespace (?3) or tag (?4, ?5).
+select w.partition_key, w.execution_id, w.waitpoint_id from ff_waitpoint w
+where w.state = 'pending' and w.expires_at_ms <= ?1
+    and (?3 is null or exists (
+        select 1 from ff_exec_core x
+        where x.partition_key = w.partition_key and x.execution_id = w.execution_id
+            and x.namespace = ?3
+    ))
+    and (?4 is null or exists (
+        select 1 from ff_tag g
+        where g.key = ?4 and g.value = ?5
+            and g.partition_key = w.partition_key and g.execution_id = w.execution_id
+    ))
+order by w.expires_at_ms, w.partition_key, w.execution_id, w.waitpoint_id
+limit ?2
