@@ -1,6 +1,7 @@
 //! Checks that stored rows agree with each other, whatever led to them.
 
 mod flows;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,6 +58,7 @@ pub fn audit(tables: &Tables, now: Millis) {
         assert!(tables.executions.contains_key(&owner), "{owner} is gone but owns rows");
     }
     flows::audit(tables);
+    waits::audit(tables);
 }
 
 /// What each execution owns, sorted out once.

@@ -9,6 +9,7 @@
 
 mod author;
 mod flows;
+mod waits;
 
 use std::sync::Arc;
 
@@ -119,11 +120,11 @@ struct Answer {
     fences: Vec<(ExecutionId, Fence)>,
     cursors: usize,
     page: Option<Page>,
-    /// What there is to know about flows.
+    /// What else there is to know.
     news: Vec<News>,
 }
 
-/// What an answer says that helps with flows.
+/// What an answer says that helps.
 #[derive(Clone, Debug, PartialEq)]
 enum News {
     /// It is there, with these members.
@@ -136,6 +137,8 @@ enum News {
     Staged(FlowId, EdgeId),
     /// Whoever held this does so no longer.
     GivenBack(ExecutionId),
+    /// A waitpoint has this token.
+    Token(Uuid, String),
 }
 
 impl Answer {
@@ -175,6 +178,15 @@ impl Answer {
             }
             (Command::WaitChildren(wait), Ok(Reply::WaitChildren(Waiting::Waiting))) => {
                 self.news.push(News::GivenBack(wait.id));
+            }
+            (Command::Suspend(suspend), Ok(Reply::Suspend(reply))) => {
+                let known = reply.waitpoints.iter().filter_map(|opened| {
+                    let token = opened.token.as_ref()?.as_str().to_owned();
+                    Some(News::Token(opened.waitpoint_id, token))
+                });
+                self.news.extend(known);
+                let away = (!reply.already_satisfied).then_some(News::GivenBack(suspend.id));
+                self.news.extend(away);
             }
             (command, Ok(_)) => self.news.extend(given_back(command).map(News::GivenBack)),
             (_, Err(_)) => {}

@@ -41,6 +41,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::flows::Flows;
+use super::waits::Waits;
 use super::{Answer, Draft, News, Step};
 use crate::cases::steps::step;
 use crate::dial::Dial;
@@ -59,13 +60,17 @@ pub(super) struct Author {
     /// Whether there are flows: in two of five histories, so that the others go deep without them.
     pub has_flows: bool,
     pub flows: Flows,
+    /// Whether there are suspensions, likewise.
+    pub has_waits: bool,
+    pub waits: Waits,
 }
 
 impl Author {
     pub fn new(seed: u64, clock: Arc<Dial>) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
+        let (has_flows, has_waits) = (rng.random_bool(0.4), rng.random_bool(0.4));
         Self {
-            has_flows: rng.random_bool(0.4),
+            has_flows,
             rng,
             clock,
             ids: Vec::new(),
@@ -74,6 +79,8 @@ impl Author {
             cursors: 1,
             listing: None,
             flows: Flows::default(),
+            has_waits,
+            waits: Waits::default(),
         }
     }
 
@@ -82,6 +89,9 @@ impl Author {
         for news in answer.news {
             if let News::Members(_, ids) = &news {
                 self.ids.extend(ids);
+            }
+            if let News::Token(waitpoint, token) = &news {
+                self.waits.learn(*waitpoint, token.clone());
             }
             self.flows.learn(news);
         }
@@ -105,6 +115,7 @@ impl Author {
                 let duty = match self.rng.random_range(0..10) {
                     0..3 if self.has_flows => Duty::CompletionDispatch,
                     3 if self.has_flows => Duty::EdgeCancelDispatcher,
+                    4 | 5 if self.has_waits => Duty::SuspensionTimeout,
                     _ => *Duty::ALL.choose(&mut self.rng).expect("there are duties"),
                 };
                 Step::Tick(duty, self.work_filter(), self.rng.random_range(1..=50))
@@ -242,6 +253,9 @@ impl Author {
     }
 
     fn command(&mut self) -> Draft {
+        if self.has_waits && self.rng.random_bool(0.4) {
+            return self.wait();
+        }
         if self.has_flows && self.rng.random_bool(0.4) {
             return self.tend_flow();
         }
@@ -297,7 +311,7 @@ impl Author {
     }
 
     /// One or two steps that sometimes contradict others of their number.
-    fn steps(&mut self) -> Vec<ff_core::step::Step> {
+    pub fn steps(&mut self) -> Vec<ff_core::step::Step> {
         let first = self.rng.random_range(0..4);
         let count = self.rng.random_range(1..3);
         let name = |number| if self.rng.random_bool(0.9) { number } else { number + 1 };
@@ -379,6 +393,9 @@ impl Author {
     }
 
     fn query(&mut self) -> Query {
+        if self.has_waits && self.rng.random_bool(0.4) {
+            return self.query_waits();
+        }
         if self.has_flows && self.rng.random_bool(0.4) {
             return self.query_flows();
         }

@@ -71,6 +71,7 @@ impl Flows {
             News::Revision(flow, revision) => drop(self.revisions.insert(flow, revision)),
             News::Staged(flow, edge) => self.staged.push((flow, edge)),
             News::GivenBack(id) => self.held.retain(|(held, _)| *held != id),
+            News::Token(..) => {}
         }
     }
 
