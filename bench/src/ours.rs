@@ -4,6 +4,7 @@ pub mod backlog;
 pub mod cost;
 pub mod flows;
 pub mod speed;
+pub mod waits;
 pub mod worker;
 
 use std::time::Instant;

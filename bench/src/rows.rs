@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::floor::{postgres, sqlite};
-use crate::ours::{backlog, cost, flows, speed, worker};
+use crate::ours::{backlog, cost, flows, speed, waits, worker};
 use crate::place::Place;
 
 /// One thing that is measured.
@@ -61,6 +61,8 @@ enum What {
     ChainHop,
     CancelFlow,
     SubmitFlow,
+    Suspend8,
+    Suspend64,
 }
 
 /// What was measured.
@@ -95,7 +97,7 @@ const PG: &str = "postgres";
 const FILE: &str = "sqlite";
 
 /// Every row.
-pub const ROWS: [Row; 22] = [
+pub const ROWS: [Row; 24] = [
     row("create_callers32", PG, RATE, Some(Bar::RatioFrom(1.3)), What::CreateCallers32),
     row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.15)), What::CreateBatch1000),
     row("drain", PG, RATE, Some(Bar::RatioFrom(0.2)), What::Drain),
@@ -114,6 +116,8 @@ pub const ROWS: [Row; 22] = [
     row("chain_hop", PG, "ms", Some(Bar::RatioTo(8.0)), What::ChainHop),
     row("cancel_10k", PG, "ms", Some(Bar::RatioTo(3.0)), What::CancelFlow),
     row("submit_1000", PG, "ms", Some(Bar::RatioTo(4.0)), What::SubmitFlow),
+    row("suspend_c8", PG, "cycles/s", Some(Bar::RatioFrom(0.5)), What::Suspend8),
+    row("suspend_c64", PG, "cycles/s", Some(Bar::RatioFrom(0.8)), What::Suspend64),
     row("create_callers32", FILE, RATE, None, What::CreateCallers32),
     row("create_batch1000", FILE, RATE, None, What::CreateBatch1000),
     row("drain", FILE, RATE, None, What::Drain),
@@ -208,6 +212,14 @@ impl Row {
             }
             What::CancelFlow => compared(flows::cancel_10k(place).await?),
             What::SubmitFlow => compared(flows::submit_1000(place).await?),
+            What::Suspend8 => {
+                let floor = floor(place, sqlite::three_commits, postgres::three_writes8).await?;
+                compared((waits::suspend_c8(place).await?, floor))
+            }
+            What::Suspend64 => {
+                let floor = floor(place, sqlite::three_commits, postgres::three_writes64).await?;
+                compared((waits::suspend_c64(place).await?, floor))
+            }
             What::HttpCycle => compared(worker::http_cycle(place).await?),
             What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),
             What::DrainPinned => compared(backlog::drain_pinned_horizon(place).await?),

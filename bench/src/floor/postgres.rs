@@ -45,28 +45,68 @@ pub async fn insert_each16(url: &str) -> anyhow::Result<f64> {
 
 async fn insert_each(url: &str, clients: u32) -> anyhow::Result<f64> {
     const EACH: u32 = 1_000;
+    let begun = each_connected(url, clients, |client| async move {
+        let insert = "insert into job (state, payload) values ('new', $1)";
+        let insert = client.prepare(insert).await?;
+        for _ in 0..EACH {
+            client.execute(&insert, &[&PAYLOAD]).await?;
+        }
+        anyhow::Ok(())
+    });
+    Ok(per_second(clients * EACH, begun.await?))
+}
+
+/// 8 clients, each inserting a row and updating it twice in each transaction.
+pub async fn three_writes8(url: &str) -> anyhow::Result<f64> {
+    three_writes(url, 8).await
+}
+
+/// 64 clients, each inserting a row and updating it twice in each transaction.
+pub async fn three_writes64(url: &str) -> anyhow::Result<f64> {
+    three_writes(url, 64).await
+}
+
+async fn three_writes(url: &str, clients: u32) -> anyhow::Result<f64> {
+    const TOTAL: u32 = 16_000;
+    let each = TOTAL / clients;
+    let begun = each_connected(url, clients, move |mut client| async move {
+        let insert = "insert into job (state, payload) values ('new', $1) returning id";
+        let insert = client.prepare(insert).await?;
+        let update = client.prepare("update job set state = $2 where id = $1").await?;
+        for _ in 0..each {
+            let tx = client.transaction().await?;
+            let id: i64 = tx.query_one(&insert, &[&PAYLOAD]).await?.get(0);
+            tx.execute(&update, &[&id, &"active"]).await?;
+            tx.execute(&update, &[&id, &"done"]).await?;
+            tx.commit().await?;
+        }
+        anyhow::Ok(())
+    });
+    Ok(per_second(clients * each, begun.await?))
+}
+
+/// Runs `work` on `clients` connections at once, which are made beforehand; when it began.
+async fn each_connected<F>(
+    url: &str,
+    clients: u32,
+    work: impl Fn(Client) -> F,
+) -> anyhow::Result<Instant>
+where
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
     table(url).await?;
     let mut connections = Vec::new();
     for _ in 0..clients {
-        connections.push(Some(connect(url).await?));
+        connections.push(connect(url).await?);
     }
     let connections = std::sync::Mutex::new(connections);
     let begun = Instant::now();
-    at_once(clients, |number| {
-        let at = usize::try_from(number).unwrap_or(0);
-        let client = connections.lock().expect("nobody panics")[at].take();
-        async move {
-            let client = client.expect("each is taken once");
-            let insert = "insert into job (state, payload) values ('new', $1)";
-            let insert = client.prepare(insert).await?;
-            for _ in 0..EACH {
-                client.execute(&insert, &[&PAYLOAD]).await?;
-            }
-            anyhow::Ok(())
-        }
+    at_once(clients, |_| {
+        let client = connections.lock().expect("nobody panics").pop();
+        work(client.expect("there is one for each"))
     })
     .await?;
-    Ok(per_second(clients * EACH, begun))
+    Ok(begun)
 }
 
 async fn fill(url: &str, clients: u32, each: u32) -> anyhow::Result<()> {

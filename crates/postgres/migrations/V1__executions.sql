@@ -5,28 +5,35 @@
 
 -- The words that columns hold. A server keeps the check of a domain ready, but reads the check of a
 -- table anew for every statement: two dozen of those cost more than all else that a statement does.
-create domain ff_phase as text check (value in ('runnable', 'active', 'terminal'));
+create domain ff_phase as text
+    check (value in ('runnable', 'active', 'suspended', 'terminal'));
 create domain ff_outcome as text
     check (value in ('success', 'failed', 'cancelled', 'expired', 'skipped'));
 create domain ff_next_attempt as text
     check (value in ('first', 'retry', 'reclaim', 'replay', 'resume'));
-create domain ff_wait_reason as text check (value in ('delay', 'retry_backoff'));
+create domain ff_wait_reason as text
+    check (value in ('delay', 'retry_backoff', 'resume_delay', 'waiting_for_signal',
+    'waiting_for_approval', 'waiting_for_callback', 'waiting_for_tool_result',
+    'waiting_for_operator_review', 'paused_by_policy', 'paused_by_budget', 'step_boundary',
+    'manual_pause'));
 create domain ff_lease_end as text
     check (value in ('completed', 'failed', 'cancelled', 'delayed', 'waiting', 'released',
-    'expired', 'revoked'));
+    'suspended', 'expired', 'revoked'));
 create domain ff_attempt_kind as text check (value in ('initial', 'retry', 'reclaim', 'replay'));
 create domain ff_attempt_outcome as text check (value in ('ended_success', 'ended_failure',
     'ended_cancelled', 'interrupted_reclaimed', 'ended_expired'));
 create domain ff_cancelled_by as text
-    check (value in ('worker', 'operator', 'cancel_flow', 'engine'));
+    check (value in ('worker', 'operator', 'cancel_flow', 'engine', 'system_timeout'));
 create domain ff_payload_kind as text check (value in ('input', 'result'));
-create domain ff_step_kind as text check (value in ('run', 'sleep', 'now', 'random'));
+create domain ff_step_kind as text
+    check (value in ('run', 'sleep', 'now', 'random', 'wait', 'waitpoint'));
 create domain ff_timer_kind as text
-    check (value in ('delay', 'attempt_timeout', 'deadline', 'retention'));
+    check (value in ('delay', 'attempt_timeout', 'deadline', 'suspension', 'retention'));
 create domain ff_event_kind as text
     check (value in ('completion', 'attempt_failed', 'lease_expired',
-    'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'held', 'unheld',
-    'flow_cancel_requested', 'flow_ended', 'flow_reopened'));
+    'lease_revoked', 'lease_reclaimed', 'priority_changed', 'replayed', 'suspended', 'signal',
+    'resumed', 'escalated', 'held', 'unheld', 'flow_cancel_requested', 'flow_ended',
+    'flow_reopened'));
 
 -- What never changes comes first: an update then logs only the end of the row. Pages are left three
 -- quarters empty, so that being claimed and completed stays on the page and touches no index, even
@@ -70,6 +77,7 @@ create table ff_exec_core (
     phase ff_phase not null,
     outcome ff_outcome,
     next_attempt ff_next_attempt,
+    -- until when it is not claimable, or how long it stays suspended at most
     wait_until_ms bigint,
     wait_reason ff_wait_reason,
     held_reason text,
@@ -237,7 +245,11 @@ create table ff_event (
     retry_at_ms bigint,
     priority_from integer,
     priority_to integer,
-    members integer
+    members integer,
+    signal_id uuid,
+    waitpoint_id uuid,
+    source_identity text,
+    subject text
 );
 
 create index ff_event_execution on ff_event (partition_key, execution_id);
@@ -330,5 +342,6 @@ create type ff_event_row as (
     partition_key smallint, execution_id uuid, at_ms bigint, namespace text, lane_id text,
     flow_id uuid, kind text, attempt_index integer, outcome text, reason text,
     failure_category text, worker_id text, worker_instance_id text, retry_at_ms bigint,
-    priority_from integer, priority_to integer, members integer
+    priority_from integer, priority_to integer, members integer, signal_id uuid,
+    waitpoint_id uuid, source_identity text, subject text
 );

@@ -23,12 +23,13 @@ use ff_core::time::{Clock, Entropy, Millis};
 
 use crate::claim::delays::Delays;
 use crate::claim::heads::{Floor, Heads};
-use crate::codec::Tid;
+use crate::codec::{Params, Tid};
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::due::Walk;
 use crate::feed;
 use crate::graph::unlocked;
+use crate::statements::signing_key;
 use crate::write::{Places, Rows, read_places};
 
 mod ahead;
@@ -36,6 +37,7 @@ pub mod dispatches;
 mod graphs;
 mod held;
 mod rounds;
+mod waits;
 
 use dispatches::Dispatches;
 use graphs::Graphs;
@@ -214,7 +216,7 @@ async fn fast(
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
     let Some(recalled) = state.held.recall(batch, &state.graphs) else { return Ok(None) };
     let assumed = Assumed::of(&recalled);
-    let Recalled { mut have, places, .. } = recalled;
+    let Recalled { mut have, places, signs, .. } = recalled;
     let (outcomes, set, now) = state.fold(batch, &mut have, tape);
     // A refusal, or an answer that writes nothing, would rest on what nobody checks.
     if outcomes.iter().any(Result::is_err) || !assumed.guarded(&set) {
@@ -226,6 +228,9 @@ async fn fast(
         session.alone(step).await
     } else {
         let mut steps = vec![Step::Begin];
+        // Keys that were replaced meanwhile neither sign nor verify from memory.
+        let signs = signs.as_ref().map(|kid| Params::new().text(Some(kid.as_str())));
+        steps.extend(signs.map(|kid| Step::Run(signing_key::current, kid)));
         steps.extend(rows.take());
         steps.extend(rows.steps());
         steps.push(Step::Commit);
@@ -350,6 +355,9 @@ async fn once(
     };
     let readable = batch.iter().enumerate().filter(|(at, _)| !refused.contains_key(at));
     let readable: Vec<_> = readable.map(|(_, command)| command.clone()).collect();
+    if let Some(keys) = &loaded.have.waits.keyring {
+        state.held.keys(keys);
+    }
     let (outcomes, set, now) = state.fold(&readable, &mut loaded.have, tape);
     let unlocked = unlocked(&set.graph, &loaded.locked);
     if !unlocked.is_empty() {

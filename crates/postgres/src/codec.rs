@@ -8,7 +8,7 @@ mod composite;
 use bytes::Bytes;
 use ff_core::backend::StoreError;
 use ff_core::execution::{Execution, State};
-use ff_core::fold::{Blob, BlobRef, GroupKey};
+use ff_core::fold::{Blob, BlobRef, GroupKey, WithinKey};
 use ff_core::ids::{ExecutionId, FlowId, Partition};
 use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt};
 use ff_core::step::StepRecord;
@@ -88,6 +88,11 @@ impl<'a> Params<'a> {
     pub fn in_flows(self, rows: impl Iterator<Item = (FlowId, Uuid)> + Clone) -> Self {
         self.flows(rows.clone().map(|(flow, _)| flow))
             .all(rows.map(|(_, uuid)| uuid), Type::UUID_ARRAY)
+    }
+
+    /// The three columns of what belongs to executions and has a UUID there.
+    pub fn within(self, rows: impl Iterator<Item = WithinKey> + Clone) -> Self {
+        self.ids(rows.clone().map(|(id, _)| id)).all(rows.map(|(_, uuid)| uuid), Type::UUID_ARRAY)
     }
 
     /// A text, or nothing.
@@ -329,7 +334,7 @@ impl<'x> ToWrite<'x> {
     pub fn new(x: &'x Execution, before: Option<i64>, at: Option<Tid>) -> Self {
         let claim = match &x.state {
             State::Active(active) => Some(active.lease.claim_id),
-            State::Runnable(_) | State::Terminal(_) => None,
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => None,
         };
         Self { row: ExecutionRow::from(x), id: x.id, claim, before, at, blob: None }
     }

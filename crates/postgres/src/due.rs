@@ -14,7 +14,9 @@ use ff_core::decide::reconcile_group::ReconcileGroup;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::sibling_cancel::CancelSiblings;
 use ff_core::decide::sibling_reconcile::ReconcileSiblings;
+use ff_core::decide::suspension_timeout::TimeOutSuspension;
 use ff_core::decide::trim_flow::TrimFlow;
+use ff_core::decide::waitpoint_expiry::ExpireWaitpoint;
 use ff_core::fold::GroupKey;
 use ff_core::ids::FlowId;
 use ff_core::index::TimerKind;
@@ -27,7 +29,9 @@ use uuid::Uuid;
 use crate::apply::State;
 use crate::codec::{Params, Reader, home};
 use crate::connection::Step;
-use crate::statements::{backlog, cancel, dispatch, flow, group, idempotency, lease, timer};
+use crate::statements::{
+    backlog, cancel, dispatch, flow, group, idempotency, lease, timer, waitpoint,
+};
 
 /// Groups that the reconciler looks at beyond what it is asked for: nothing that works leaves a
 /// stuck one behind, and finding none must not mean looking at all.
@@ -56,6 +60,12 @@ pub async fn due(
             let read: Read = |r| Ok(r.maybe_id()?.map(|id| ExpireExecution { id }.into()));
             (timer::due, filtered(params, filter), read)
         }
+        Duty::SuspensionTimeout => {
+            let params = by_time().text(Some(TimerKind::Suspension.as_str()));
+            let read: Read = |r| Ok(r.maybe_id()?.map(|id| TimeOutSuspension { id }.into()));
+            (timer::due, filtered(params, filter), read)
+        }
+        Duty::WaitpointExpiry => (waitpoint::due, filtered(by_time(), filter), read_waitpoint),
         Duty::LeaseExpiry => (lease::due, filtered(by_time(), filter), read_lease),
         Duty::IdempotencyExpiry => {
             // A key has no tags: whoever looks after one tag leaves the keys to others.
@@ -116,6 +126,12 @@ fn read_lease(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
     let epoch = r.take::<Option<i64>>("epoch")?;
     let epoch = epoch.map(|epoch| number("epoch", epoch)).transpose()?;
     Ok(id.zip(epoch).map(|(id, lease_epoch)| ExpireLease { id, lease_epoch }.into()))
+}
+
+fn read_waitpoint(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
+    let id = r.maybe_id()?;
+    let waitpoint = r.take::<Option<Uuid>>("waitpoint_id")?;
+    Ok(id.zip(waitpoint).map(|(id, waitpoint)| ExpireWaitpoint { id, waitpoint }.into()))
 }
 
 fn read_key(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {

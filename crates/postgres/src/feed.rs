@@ -146,6 +146,10 @@ fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {
         priority_from: r.maybe_int("priority_from")?,
         priority_to: r.maybe_int("priority_to")?,
         members: r.maybe_int("members")?,
+        signal_id: r.maybe_uuid("signal_id")?,
+        waitpoint_id: r.maybe_uuid("waitpoint_id")?,
+        source_identity: r.take("source_identity")?,
+        subject: r.take("subject")?,
     };
     let kind: Option<&str> = r.take("execution_kind")?;
     let tags: Option<&str> = r.take("tags")?;

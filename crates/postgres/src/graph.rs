@@ -85,7 +85,16 @@ impl GraphWanted {
             | Key::Consumer(_)
             | Key::Step(..)
             | Key::Input(_)
-            | Key::Unseen(_) => {}
+            | Key::Unseen(_)
+            | Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => {}
         }
     }
 
@@ -388,7 +397,7 @@ impl GraphWanted {
 }
 
 /// One more of those that must all be readable.
-fn gather<T>(all: &mut Result<Vec<T>, StoreError>, read: Result<T, StoreError>) {
+pub fn gather<T>(all: &mut Result<Vec<T>, StoreError>, read: Result<T, StoreError>) {
     match (&mut *all, read) {
         (Ok(rows), Ok(row)) => rows.push(row),
         (Ok(_), Err(error)) => *all = Err(error),

@@ -20,6 +20,7 @@ mod list;
 mod load;
 mod migrate;
 mod statements;
+mod waits;
 mod write;
 
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use crate::connection::Connections;
 use crate::graph;
 use crate::load::Wanted;
 use crate::statements::list;
+use crate::waits;
 
 /// A page of what `query` finds.
 pub async fn list(
@@ -27,14 +28,12 @@ pub async fn list(
     page: &Page,
     now: Millis,
 ) -> Result<Listing, StoreError> {
-    // One more than asked for tells whether there is a next page.
-    let limit = page.size() + 1;
     match query {
         Query::Partition(of) => {
             let params = Params::new()
                 .one(i16::from(of.index()), Type::INT2)
                 .one(page.uuid(), Type::UUID)
-                .count(limit);
+                .count(page.size() + 1);
             let rows = connections.read(list::partition, params).await?;
             let ids = rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
             Ok(cut(ids, page, |id| After::Id(*id), Rows::Ids))
@@ -63,15 +62,13 @@ pub async fn list(
             Ok(Listing { rows: Rows::Depths(Depth::of_lanes(counted)), next: None })
         }
         Query::Lanes => {
-            let params = Params::new().text(page.name()).count(limit);
-            let rows = connections.read(list::lanes, params).await?;
+            let rows = connections.read(list::lanes, named(page)).await?;
             let read = |row| parse("lane_id", Reader::new(row).take("lane_id")?);
             let lanes = rows.iter().map(read).collect::<Result<_, _>>()?;
             Ok(cut(lanes, page, |lane: &LaneId| After::Name(lane.to_string()), Rows::Lanes))
         }
         Query::Consumers => {
-            let params = Params::new().text(page.name()).count(limit);
-            let rows = connections.read(list::consumers, params).await?;
+            let rows = connections.read(list::consumers, named(page)).await?;
             let read = |row| parse("name", Reader::new(row).take("name")?);
             let names = rows.iter().map(read).collect::<Result<_, _>>()?;
             let place = |name: &ConsumerName| After::Name(name.to_string());
@@ -89,10 +86,15 @@ pub async fn list(
         Query::Groups(flow) => graph::list::groups(connections, *flow, page).await,
         Query::Members(flow) => graph::list::members(connections, *flow, page).await,
         Query::Buckets(flow) => graph::list::buckets(connections, *flow, now).await,
+        Query::Waitpoints(None) => waits::list::waitpoints(connections, page).await,
+        Query::Waitpoints(Some(id)) => waits::list::own_waitpoints(connections, *id, page).await,
+        Query::Suspended(search) => waits::list::suspended(connections, search, page).await,
+        Query::Signals(id) => waits::list::signals(connections, *id, page).await,
     }
 }
 
-/// The first rows of a listing, and where the rest begins.
+/// The first rows of a listing, and where the rest begins: one more row than was asked for tells
+/// whether there is a next page.
 pub fn cut<T>(
     mut rows: Vec<T>,
     page: &Page,
@@ -105,8 +107,13 @@ pub fn cut<T>(
     Listing { rows: wrap(rows), next }
 }
 
+/// What has a name, from a page on.
+fn named(page: &Page) -> Params<'_> {
+    Params::new().text(page.name()).count(page.size() + 1)
+}
+
 /// What belongs to an execution and has a number, from a page on.
-fn numbered(id: ExecutionId, page: &Page) -> Params<'static> {
+pub fn numbered(id: ExecutionId, page: &Page) -> Params<'static> {
     let after = page.number().map(|number| i32::try_from(number).unwrap_or(i32::MAX));
     Params::new()
         .one(partition(id), Type::INT2)
@@ -137,7 +144,10 @@ async fn executions(
     let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i16::MIN, Uuid::nil());
     let before = match &page.after {
         Some(After::Created(at, id)) => latest.min((at.0, partition(*id), id.uuid())),
-        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => latest,
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        )
+        | None => latest,
     };
     let params = Params::new()
         .text(search.lane.as_ref().map(|lane| lane.as_str()))

@@ -18,6 +18,7 @@ use crate::codec::{self, Params, Reader, Tid, home, partition, read_bytes};
 use crate::connection::Step;
 use crate::graph::{GraphWanted, Held};
 use crate::statements::{consumer, event, execution, idempotency, lease, payload, step};
+use crate::waits::WaitWanted;
 
 /// Rows to load, by kind.
 #[derive(Default)]
@@ -29,6 +30,7 @@ pub struct Wanted {
     steps: BTreeSet<(ExecutionId, u32)>,
     inputs: Vec<BlobRef>,
     graph: GraphWanted,
+    waits: WaitWanted,
 }
 
 /// A row in the order in which all are locked: by partition and UUID, as the statements sort them.
@@ -92,6 +94,15 @@ impl Wanted {
                 | Key::Backlog(_)
                 | Key::Owed(_)
                 | Key::First(_) => wanted.graph.add(&key),
+                Key::Suspension(_)
+                | Key::Waitpoints(_)
+                | Key::Waitpoint(..)
+                | Key::Received(_)
+                | Key::Arrived(_)
+                | Key::Signal(..)
+                | Key::SignalKey(..)
+                | Key::SuspendKey(..)
+                | Key::Keyring => wanted.waits.add(key),
             }
         }
         wanted.graph.settle();
@@ -156,6 +167,7 @@ impl Wanted {
             steps.push(blobs_step(&self.inputs));
         }
         self.graph.load(&mut steps);
+        self.waits.load(&mut steps);
         steps
     }
 
@@ -218,7 +230,8 @@ impl Wanted {
                 }
             }
         }
-        self.graph.read(&mut answers, held, loaded)
+        self.graph.read(&mut answers, held, loaded)?;
+        self.waits.read(&mut answers, loaded)
     }
 }
 

@@ -36,14 +36,20 @@ statements! {
     lease { by_claim due hold insert lock pin refile remove renew }
     list {
         attempts buckets consumers counts depths edges executions flow_partition flows groups
-        incoming lane lanes members outgoing partition steps tagged
+        incoming lane lanes members outgoing own_waitpoints partition signals steps suspended
+        tagged waitpoints
     }
     payload { insert load remove sizes }
     queue { insert }
     ready { any head insert promote remove }
     schema { exists namespace now types version }
+    signal { arrived exists insert keyed received remove }
+    signing_key { current insert load remove retire }
     step { insert load remove }
+    suspend_key { load put remove }
+    suspension { close load put remove }
     tag { insert remove }
     timer { due insert next remove retention }
+    waitpoint { close due insert load open put remove }
     wake { arm disarm tell }
 }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
-use ff_core::fold::{Blob, BlobRef, GraphWrites, LeaseRow, WriteSet};
+use ff_core::fold::{Blob, BlobRef, GraphWrites, LeaseRow, WaitWrites, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
@@ -26,6 +26,7 @@ use crate::statements::{
     attempt, consumer, event, execution, flow, hot, idempotency, lease, payload, queue, ready,
     step, tag, timer,
 };
+use crate::waits::{self, WaitRows};
 
 /// Bytes of an input or result that stand with their execution. More would make rows so long that
 /// few fit on a page, three quarters of which are left empty.
@@ -45,6 +46,7 @@ pub struct Rows<'s> {
     events: Vec<(ExecutionId, EventRow)>,
     capabilities: Vec<String>,
     graph: GraphRows<'s>,
+    waits: WaitRows<'s>,
     places: &'s Places,
 }
 
@@ -103,6 +105,7 @@ impl<'s> Rows<'s> {
                 .collect(),
             capabilities: set.queues.iter().map(|queue| json(&queue.capabilities)).collect(),
             graph: GraphRows::new(set),
+            waits: WaitRows::new(&set.waits),
         }
     }
 
@@ -135,6 +138,7 @@ impl<'s> Rows<'s> {
         self.places(&mut steps);
         self.tags(&mut steps);
         self.graph.rest(&mut steps);
+        self.waits.steps(&mut steps);
         self.events(&mut steps);
         steps.extend(self.alike.as_ref().map(Alike::step));
         steps
@@ -227,7 +231,7 @@ impl<'s> Rows<'s> {
         }
         let all =
             [execution::remove, payload::remove, step::remove, attempt::remove, event::remove];
-        for sql in all {
+        for sql in all.into_iter().chain(waits::REMOVALS) {
             steps.push(Step::Run(sql, Params::new().ids(self.set.removed.iter().copied())));
         }
     }
@@ -431,6 +435,7 @@ fn has_other(set: &WriteSet) -> bool {
         || !set.tags.remove.is_empty()
         || !set.tags.insert.is_empty()
         || set.graph != GraphWrites::default()
+        || set.waits != WaitWrites::default()
 }
 
 /// What the row of an execution says about its input or result; takes it out if it stands there.
@@ -552,6 +557,10 @@ fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Para
         r.int(e.priority_from);
         r.int(e.priority_to);
         r.int(e.members);
+        r.uuid(e.signal_id.map(Uuid::from_bytes));
+        r.uuid(e.waitpoint_id.map(Uuid::from_bytes));
+        r.text(e.source_identity.as_deref());
+        r.text(e.subject.as_deref());
     });
     params.rows("ff_event_row", rows)
 }

@@ -6,6 +6,10 @@ select 'attempt_timeout', (select min(due_ms) from ff_timer where kind = 'attemp
 union all
 select 'deadline', (select min(due_ms) from ff_timer where kind = 'deadline')
 union all
+select 'suspension_timeout', (select min(due_ms) from ff_timer where kind = 'suspension')
+union all
+select 'waitpoint_expiry', (select min(expires_at_ms) from ff_waitpoint where state = 'pending')
+union all
 select 'idempotency_expiry', (select min(expires_at_ms) from ff_idempotency)
 union all
 select 'retention', (select min(due_ms) from ff_timer where kind = 'retention')

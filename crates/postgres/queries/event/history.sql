@@ -4,8 +4,8 @@ select
     e.seq,
     e.partition_key, e.execution_id, e.at_ms, e.namespace, e.lane_id, e.flow_id, e.kind,
     e.attempt_index, e.outcome, e.reason, e.failure_category, e.worker_id, e.worker_instance_id,
-    e.retry_at_ms, e.priority_from, e.priority_to, e.members, x.kind as execution_kind,
-    coalesce(x.tags, f.tags) as tags
+    e.retry_at_ms, e.priority_from, e.priority_to, e.members, e.signal_id, e.waitpoint_id,
+    e.source_identity, e.subject, x.kind as execution_kind, coalesce(x.tags, f.tags) as tags
 from ff_event e
 left join ff_exec_core x
     on e.lane_id is not null

@@ -122,7 +122,16 @@ impl Graphs {
             | Key::Cancel(..)
             | Key::Backlog(_)
             | Key::Owed(_)
-            | Key::First(_) => false,
+            | Key::First(_)
+            | Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Executions that workers of this process hold, as last written.
+//! Executions that workers of this process hold or gave back to wait, as last written.
 //!
 //! What is remembered is only ever a guess that the write checks: nothing is answered from it.
 
@@ -6,27 +6,36 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use ff_core::command::{Command, Traffic};
-use ff_core::execution::{Execution, State};
-use ff_core::fold::{Key, WorkingSet, WriteSet};
+use ff_core::execution::{Execution, Next, State};
+use ff_core::fold::{Key, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
+use ff_core::keyring::Keyring;
 use ff_core::needs;
+use ff_core::text::Kid;
 
 use super::graphs::Graphs;
 use super::rounds::ROUNDS_MAX;
+use super::waits::Waits;
 use crate::codec::Tid;
 use crate::write::Places;
 
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
 
-/// Executions that workers of this process hold.
+/// Executions that workers of this process hold, or gave back to wait for something.
 #[derive(Default)]
-pub struct Held(Mutex<HashMap<ExecutionId, Known>>);
+pub struct Held {
+    executions: Mutex<HashMap<ExecutionId, Known>>,
+    /// The keys that sign tokens, as they were last read.
+    keyring: Mutex<Option<Keyring>>,
+}
 
 /// An execution, and where it stands if that is known.
 struct Known {
     execution: Execution,
     at: Option<Tid>,
+    /// What belongs to its suspensions, if that is known.
+    waits: Option<Waits>,
 }
 
 /// What a batch needs, as it is remembered.
@@ -38,6 +47,8 @@ pub struct Recalled {
     pub places: Places,
     /// Executions that wait for others, as far as is known.
     pub waiting: BTreeSet<ExecutionId>,
+    /// The key that signs, if it matters.
+    pub signs: Option<Kid>,
 }
 
 impl Recalled {
@@ -49,7 +60,18 @@ impl Recalled {
 
 impl Held {
     fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Known>> {
-        self.0.lock().expect("no holder of this lock panics")
+        self.executions.lock().expect("no holder of this lock panics")
+    }
+
+    fn keyring(&self) -> MutexGuard<'_, Option<Keyring>> {
+        self.keyring.lock().expect("no holder of this lock panics")
+    }
+
+    /// The keys were read.
+    pub fn keys(&self, keys: &Keyring) {
+        if keys.current.is_some() {
+            *self.keyring() = Some(keys.clone());
+        }
     }
 
     /// The rows that a batch needs, as far as they can be guessed: executions remembered, and nothing
@@ -66,7 +88,7 @@ impl Held {
             if !tells && recalled.names_waiting(command) {
                 return None;
             }
-            let Recalled { have, places, waiting } = &mut recalled;
+            let Recalled { have, places, waiting, signs } = &mut recalled;
             for _ in 0..ROUNDS_MAX {
                 let keys = needs(command, have);
                 if keys.is_empty() {
@@ -91,8 +113,18 @@ impl Held {
                                 waiting.insert(id);
                             }
                         }
+                        Key::Keyring => {
+                            let keys = self.keyring().clone()?;
+                            *signs = keys.current.as_ref().map(|key| key.kid.clone());
+                            have.waits.keyring = Some(keys);
+                        }
                         // What is not remembered is read.
-                        _ => return None, // not ours: recalling names them all
+                        key => {
+                            let known = held.get(&waits_of(&key)?)?.waits.as_ref()?;
+                            if !known.recall(key, command, &mut have.waits) {
+                                return None;
+                            }
+                        }
                     }
                 }
             }
@@ -110,14 +142,26 @@ impl Held {
             held.remove(id);
         }
         for write in &set.executions {
-            match &write.after {
-                Some(x) if matches!(x.state, State::Active(_)) => {
-                    let at = places.get(&x.id).copied();
-                    held.insert(x.id, Known { execution: x.clone(), at });
+            let Some(x) = &write.after else { continue };
+            let version = write.before.as_ref().map(|before| before.version);
+            let known = held.remove(&x.id).filter(|it| Some(it.execution.version) == version);
+            let waits = Waits::after(write, known.and_then(|known| known.waits));
+            let keep = match &x.state {
+                State::Active(_) | State::Suspended(_) => true,
+                // It goes on soon, most likely here.
+                State::Runnable(runnable) => {
+                    waits.is_some() && matches!(runnable.next, Next::Resume(_))
                 }
-                Some(x) => drop(held.remove(&x.id)),
-                None => {}
+                State::Terminal(_) => false,
+            };
+            if keep {
+                let at = places.get(&x.id).copied();
+                held.insert(x.id, Known { execution: x.clone(), at, waits });
             }
+        }
+        learn_waits(&mut held, &set.waits);
+        if !set.waits.keys.is_empty() {
+            *self.keyring() = None;
         }
         for row in set.leases.iter().filter_map(|write| write.after.as_ref()) {
             if let Some(known) = held.get_mut(&row.execution)
@@ -139,5 +183,39 @@ impl Held {
         for row in set.leases.iter().flat_map(|write| [&write.before, &write.after]).flatten() {
             held.remove(&row.execution);
         }
+        *self.keyring() = None;
+    }
+}
+
+/// Brings what is remembered of suspensions up to date with what was written.
+fn learn_waits(held: &mut HashMap<ExecutionId, Known>, set: &WaitWrites) {
+    let mut of = |id: ExecutionId, learn: &dyn Fn(&mut Waits)| {
+        if let Some(waits) = held.get_mut(&id).and_then(|known| known.waits.as_mut()) {
+            learn(waits);
+        }
+    };
+    for row in set.suspensions.iter().filter_map(|write| write.after.as_ref()) {
+        of(row.execution, &|waits| waits.suspended(row));
+    }
+    for row in set.waitpoints.iter().filter_map(|write| write.after.as_ref()) {
+        of(row.execution, &|waits| waits.put(row));
+    }
+    for signal in &set.signals {
+        of(signal.execution, &|waits| waits.received(signal));
+    }
+}
+
+/// The execution to whose suspensions a row belongs, if it belongs to one.
+fn waits_of(key: &Key) -> Option<ExecutionId> {
+    match key {
+        Key::Suspension(id)
+        | Key::Waitpoints(id)
+        | Key::Waitpoint(id, _)
+        | Key::Received(id)
+        | Key::Arrived(id)
+        | Key::Signal(id, _)
+        | Key::SignalKey(id, ..)
+        | Key::SuspendKey(id, _) => Some(*id),
+        _ => None, // not ours: rows of something else
     }
 }

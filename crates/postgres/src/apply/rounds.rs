@@ -57,11 +57,19 @@ enum Kind {
     Execution,
 }
 
-/// What a key locks, if that comes after flows.
+/// What a key locks, or what must be locked while it is read, if that comes after flows.
 fn kind(key: &Key) -> Option<Kind> {
     match key {
         Key::Group(..) | Key::FreeGroup(..) => Some(Kind::Group),
-        Key::Execution(_) => Some(Kind::Execution),
+        Key::Execution(_)
+        | Key::Suspension(_)
+        | Key::Waitpoints(_)
+        | Key::Waitpoint(..)
+        | Key::Received(_)
+        | Key::Arrived(_)
+        | Key::Signal(..)
+        | Key::SignalKey(..)
+        | Key::SuspendKey(..) => Some(Kind::Execution),
         Key::Flow(_)
         | Key::FreeFlow(_)
         | Key::Idempotency(..)
@@ -80,7 +88,9 @@ fn kind(key: &Key) -> Option<Kind> {
         | Key::Cancel(..)
         | Key::Backlog(_)
         | Key::Owed(_)
-        | Key::First(_) => None,
+        | Key::First(_)
+        // Installing a key finds out whether it was read too early.
+        | Key::Keyring => None,
     }
 }
 
@@ -106,7 +116,16 @@ fn tells_of(key: &Key) -> Option<Kind> {
         | Key::Reach(..)
         | Key::Dispatch(_)
         | Key::Cancel(..)
-        | Key::Backlog(_) => None,
+        | Key::Backlog(_)
+        | Key::Suspension(_)
+        | Key::Waitpoints(_)
+        | Key::Waitpoint(..)
+        | Key::Received(_)
+        | Key::Arrived(_)
+        | Key::Signal(..)
+        | Key::SignalKey(..)
+        | Key::SuspendKey(..)
+        | Key::Keyring => None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 15] = [
     "ff_execution_row",
     "ff_new_execution_row",
     "ff_lease_row",
@@ -26,6 +26,10 @@ pub const NAMES: [&str; 11] = [
     "ff_flow_row",
     "ff_edge_row",
     "ff_group_row",
+    "ff_suspension_row",
+    "ff_waitpoint_row",
+    "ff_signal_row",
+    "ff_suspend_key_row",
 ];
 
 /// An array of records.

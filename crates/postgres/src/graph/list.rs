@@ -42,9 +42,10 @@ pub async fn search(
     };
     let before = match &page.after {
         Some(After::Created(at, id)) => (at.0, partition(*id), id.uuid()),
-        Some(After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_)) | None => {
-            (i64::MAX, i16::MAX, Uuid::max())
-        }
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        )
+        | None => (i64::MAX, i16::MAX, Uuid::max()),
     };
     let params = Params::new()
         .text(search.namespace.as_ref().map(|namespace| namespace.as_str()))

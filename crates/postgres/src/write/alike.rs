@@ -36,7 +36,9 @@ impl<'s> Alike<'s> {
             State::Terminal(Terminal { ending: Ending::Cancelled { by, reason }, .. }) => {
                 (*by, reason.as_str())
             }
-            State::Terminal(_) | State::Runnable(_) | State::Active(_) => return None,
+            State::Terminal(_) | State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
+                return None;
+            }
         };
         let place =
             |write: &Write<Execution>| places.executions.get(&write.after.as_ref()?.id).copied();
@@ -106,7 +108,7 @@ impl<'s> Alike<'s> {
         );
         let kept = |x: &Execution| match &x.state {
             State::Terminal(terminal) => terminal.retain_until.0,
-            State::Runnable(_) | State::Active(_) => x.updated_at.0,
+            State::Runnable(_) | State::Active(_) | State::Suspended(_) => x.updated_at.0,
         };
         let params = Params::new()
             .ids(after().map(|x| x.id))

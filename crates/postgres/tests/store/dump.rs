@@ -1,6 +1,7 @@
 //! Reads every table with plain SQL, to compare with the model and to audit.
 
 mod flows;
+mod waits;
 
 use std::collections::BTreeSet;
 
@@ -73,6 +74,7 @@ async fn read(db: &Client) -> Tables {
         "select case when is_called then last_value else 0 end as seq from ff_event_seq_seq";
     tables.last_seq = rows(db, newest, seq).await.pop().unwrap_or(0);
     flows::read(db, &mut tables).await;
+    waits::read(db, &mut tables).await;
     tables
 }
 
@@ -295,6 +297,10 @@ fn read_event(r: &Row) -> (u64, ff_core::event::Event) {
         priority_from: maybe_int(r, "priority_from"),
         priority_to: maybe_int(r, "priority_to"),
         members: maybe_int(r, "members"),
+        signal_id: get::<Option<Uuid>>(r, "signal_id").map(Uuid::into_bytes),
+        waitpoint_id: get::<Option<Uuid>>(r, "waitpoint_id").map(Uuid::into_bytes),
+        source_identity: get(r, "source_identity"),
+        subject: get(r, "subject"),
     };
     (seq(r), row.read().unwrap())
 }

@@ -23,6 +23,7 @@ mod server;
 mod stores;
 mod tls;
 mod trouble;
+mod waits;
 mod wakes;
 
 use std::sync::Arc;

@@ -107,25 +107,49 @@ const HOT: &[(&str, By)] = &[
     ("list/lane", By::Readers),
     ("list/members", By::Readers),
     ("list/outgoing", By::Readers),
+    ("list/own_waitpoints", By::Readers),
     ("list/partition", By::Readers),
+    ("list/signals", By::Readers),
     ("list/steps", By::Readers),
+    ("list/suspended", By::Readers),
     ("list/tagged", By::Readers),
+    ("list/waitpoints", By::Readers),
     ("payload/load", By::Both),
     ("payload/sizes", By::Writers),
     ("ready/head", By::Writers),
     ("ready/promote", By::Writers),
     ("ready/remove", By::Writers),
+    ("signal/arrived", By::Both),
+    ("signal/exists", By::Both),
+    ("signal/insert", By::Writers),
+    ("signal/keyed", By::Both),
+    ("signal/received", By::Both),
+    ("signal/remove", By::Writers),
+    ("signing_key/load", By::Both),
     ("step/load", By::Writers),
     ("step/remove", By::Writers),
+    ("suspend_key/load", By::Both),
+    ("suspend_key/put", By::Writers),
+    ("suspend_key/remove", By::Writers),
+    ("suspension/close", By::Writers),
+    ("suspension/load", By::Both),
+    ("suspension/put", By::Writers),
+    ("suspension/remove", By::Writers),
     ("tag/remove", By::Writers),
     ("timer/due", By::Readers),
     ("timer/next", By::Writers),
     ("timer/remove", By::Writers),
     ("timer/retention", By::Readers),
+    ("waitpoint/close", By::Writers),
+    ("waitpoint/due", By::Readers),
+    ("waitpoint/load", By::Both),
+    ("waitpoint/open", By::Both),
+    ("waitpoint/put", By::Writers),
+    ("waitpoint/remove", By::Writers),
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-const BY_KEYS: [&str; 29] = [
+const BY_KEYS: [&str; 35] = [
     "backlog/clear",
     "backlog/pay",
     "backlog/remove",
@@ -153,15 +177,21 @@ const BY_KEYS: [&str; 29] = [
     "lease/remove",
     "lease/renew",
     "ready/remove",
+    "signal/remove",
+    "suspend_key/remove",
+    "suspension/close",
+    "suspension/remove",
     "tag/remove",
     "timer/remove",
+    "waitpoint/close",
+    "waitpoint/remove",
 ];
 
 /// Tables that stay small: what is in them is looked at as a whole.
-const FEW: [&str; 2] = ["ff_queue", "ff_consumer"];
+const FEW: [&str; 3] = ["ff_queue", "ff_consumer", "ff_signing_key"];
 
 /// What an index begins with: looking into it without that is looking at all of it.
-const FIRST: [(&str, &str); 17] = [
+const FIRST: [(&str, &str); 25] = [
     ("ff_cancel_backlog_member_pkey", "flow_id"),
     ("ff_cancel_backlog_pkey", "flow_id"),
     ("ff_dispatch_pkey", "execution_id"),
@@ -177,13 +207,21 @@ const FIRST: [(&str, &str); 17] = [
     ("ff_payload_pkey", "partition_key"),
     ("ff_pending_cancel_groups_pkey", "flow_id"),
     ("ff_ready_pkey", "queue"),
+    ("ff_signal_idempotency", "idempotency_key"),
+    ("ff_signal_partition_key_execution_id_signal_id_key", "execution_id"),
+    ("ff_signal_pkey", "execution_id"),
     ("ff_step_pkey", "partition_key"),
+    ("ff_suspend_key_pkey", "execution_id"),
+    ("ff_suspension_current_pkey", "execution_id"),
+    ("ff_suspension_current_since", "since_ms"),
     ("ff_timer_pkey", "kind"),
+    ("ff_waitpoint_open", "waitpoint_id"),
+    ("ff_waitpoint_pkey", "execution_id"),
 ];
 
 /// What finds each of its rows by a column in the middle of an index: without that it would look at
-/// everything in a flow, which may be large.
-const BY_COLUMN: [(&str, &str, &str); 12] = [
+/// everything in a flow or of an execution, which may be much.
+const BY_COLUMN: [(&str, &str, &str); 17] = [
     ("ahead/groups", "ff_edge", "upstream_id"),
     ("ahead/groups", "ff_edge_group", "downstream_id"),
     ("ahead/inputs", "ff_edge", "upstream_id"),
@@ -196,6 +234,11 @@ const BY_COLUMN: [(&str, &str, &str); 12] = [
     ("group/due", "ff_edge", "downstream_id"),
     ("group/load", "ff_edge_group", "downstream_id"),
     ("group/lock", "ff_edge_group", "downstream_id"),
+    ("signal/arrived", "ff_waitpoint", "waitpoint_id"),
+    ("signal/exists", "ff_signal", "signal_id"),
+    ("signal/keyed", "ff_signal", "idempotency_key"),
+    ("suspend_key/load", "ff_suspend_key", "idempotency_key"),
+    ("waitpoint/load", "ff_waitpoint", "waitpoint_id"),
 ];
 
 /// Rows of a large table.
@@ -393,7 +436,7 @@ async fn fill(client: &Client, from: i32, (many, rest): (i32, i32)) {
     }
     for (table, columns, values) in FILL {
         let upto = match *table {
-            "ff_queue" | "ff_consumer" => many.min(20),
+            "ff_queue" | "ff_consumer" | "ff_signing_key" => many.min(20),
             "ff_attempt"
             | "ff_idempotency"
             | "ff_tag"
@@ -403,7 +446,11 @@ async fn fill(client: &Client, from: i32, (many, rest): (i32, i32)) {
             | "ff_dispatch"
             | "ff_cancel_backlog"
             | "ff_cancel_backlog_member"
-            | "ff_pending_cancel_groups" => rest,
+            | "ff_pending_cancel_groups"
+            | "ff_suspension_current"
+            | "ff_waitpoint"
+            | "ff_signal"
+            | "ff_suspend_key" => rest,
             _ => many,
         };
         let sql = format!(
@@ -507,4 +554,38 @@ const FILL: &[(&str, &str, &str)] = &[
     ),
     ("ff_cancel_backlog", "requested_at_ms, flow_id, partition_key", "ms, id, p"),
     ("ff_cancel_backlog_member", "flow_id, execution_id, partition_key", "flow, id, p"),
+    (
+        "ff_suspension_current",
+        "execution_id, suspension_id, primary_waitpoint_id, epoch, since_ms, resume_delay_ms, \
+        partition_key, attempt_index, condition, reason, requested_by, timeout_behavior, \
+        closed_at_ms, close_reason, satisfied_by",
+        "id, id, id, 1, ms, 0, p, 0, '{}', 'waiting_for_signal', 'worker', 'fail', \
+        case n % 10 when 0 then null else ms end, case n % 10 when 0 then null else 'resumed' \
+        end, case n % 10 when 0 then null else '[]' end",
+    ),
+    (
+        "ff_waitpoint",
+        "execution_id, waitpoint_id, suspension_id, created_at_ms, partition_key, attempt_index, \
+        waitpoint_key, kid, token_digest, signal_count, matched_count, activated_at_ms, \
+        expires_at_ms, closed_at_ms, state, close_reason",
+        "flow, id, id, ms, p, 0, 'w', 'k1', '', 0, 0, case n % 10 when 0 then null else ms end, \
+        case n % 10 when 0 then ms end, case when n % 10 > 1 then ms end, \
+        case n % 10 when 0 then 'pending' when 1 then 'active' else 'closed' end, \
+        case when n % 10 > 1 then 'resumed' end",
+    ),
+    (
+        "ff_signal",
+        "execution_id, signal_id, waitpoint_id, created_at_ms, accepted_at_ms, partition_key, \
+        number, effect, name, category, source_type, source_identity, idempotency_key, \
+        dedup_until_ms",
+        "flow, id, id, ms, ms, p, n, 'appended_to_waitpoint', 's', '', '', '', \
+        case n % 2 when 0 then 'k' || n end, case n % 2 when 0 then ms end",
+    ),
+    (
+        "ff_suspend_key",
+        "execution_id, suspension_id, expires_at_ms, partition_key, already_satisfied, \
+        idempotency_key, waitpoints",
+        "flow, id, ms, p, false, 'k' || n, '[]'",
+    ),
+    ("ff_signing_key", "kid, secret, created_at_ms, expires_at_ms", "'k' || n, '', ms, ms"),
 ];

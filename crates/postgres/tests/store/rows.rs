@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use ff_backend_postgres::Postgres;
+use ff_conformance::world::waits::single;
 use ff_conformance::world::{World, run};
 use ff_conformance::{Dial, Dice};
 use ff_core::Backend;
 use ff_core::backend::StoreError;
 use ff_core::command::{Command, Reply};
+use ff_core::condition::ResumeCondition;
 use ff_core::decide::dispatch::{DispatchCompletion, Dispatched};
 use ff_core::decide::priority::ChangePriority;
 use ff_core::fold::Key;
+use ff_core::state::PublicState;
+use ff_core::suspension::Effect;
 use serde_json::json;
 
 use crate::open;
@@ -223,4 +227,35 @@ async fn a_result_that_cannot_be_told_hides_only_who_works_on_it() {
     let claimed = world.claim(world.ask(5)).await;
     let ids: Vec<_> = claimed.iter().map(|work| work.leased.execution.id).collect();
     assert_eq!(ids, [other.id("b")]);
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_a_suspension_fails_only_the_commands_that_need_it() {
+    for (damage, column) in [
+        ("update ff_suspension_current set condition = '{}'", "condition"),
+        ("update ff_suspension_current set reason = 'boredom'", "reason"),
+        ("update ff_waitpoint set state = 'ajar'", "state"),
+        ("update ff_waitpoint set token_digest = 'short'", "token_digest"),
+        ("update ff_signal set name = ''", "name"),
+    ] {
+        let world = world();
+        let all = ["answer", "other"].map(|key| single(key, None)).to_vec();
+        let both = ResumeCondition::AllOf(all);
+        let mut batch: Vec<Command> = Vec::new();
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let (_, own) = world.waiting_for(&["answer", "other"], both.clone()).await;
+            assert_eq!(world.deliver(own[0].signal(&world, "one")).await, Effect::Appended);
+            batch.push(own[1].signal(&world, "two").into());
+            ids.push(own[0].id);
+        }
+        tamper(&world, &format!("{damage} where execution_id = '{}'", ids[0].uuid()));
+        let mut outcomes = world.batch(batch).await.into_iter();
+        let refused = outcomes.next().unwrap().unwrap_err();
+        assert_eq!(refused.code.as_str(), "corruption", "{damage}");
+        assert!(refused.message.contains(&format!("column {column}")), "{refused}");
+        let accepted = outcomes.next().unwrap();
+        assert!(accepted.is_ok(), "{damage}: {accepted:?}");
+        assert_eq!(world.state(ids[1]).await, PublicState::Waiting);
+    }
 }

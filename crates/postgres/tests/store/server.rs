@@ -45,7 +45,7 @@ pub fn execute(sql: String) {
 /// Schemas that were used and can be emptied.
 static USED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 24] = [
     "ff_exec_core",
     "ff_lease",
     "ff_payload",
@@ -65,6 +65,11 @@ const TABLES: [&str; 19] = [
     "ff_pending_cancel_groups",
     "ff_cancel_backlog",
     "ff_cancel_backlog_member",
+    "ff_suspension_current",
+    "ff_waitpoint",
+    "ff_signal",
+    "ff_suspend_key",
+    "ff_signing_key",
 ];
 
 /// A schema that is used by one test at a time.

@@ -1,0 +1,4 @@
+-- Removes what repeated suspensions of executions are answered with.
+delete from ff_suspend_key t
+using unnest($1::smallint[], $2::uuid[]) as i (partition_key, execution_id)
+where t.partition_key = i.partition_key and t.execution_id = i.execution_id
