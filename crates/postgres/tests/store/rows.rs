@@ -249,7 +249,10 @@ async fn a_damaged_row_of_a_suspension_fails_only_the_commands_that_need_it() {
             batch.push(own[1].signal(&world, "two").into());
             ids.push(own[0].id);
         }
-        tamper(&world, &format!("{damage} where execution_id = '{}'", ids[0].uuid()));
+        let of = format!("where execution_id = '{}'", ids[0].uuid());
+        // Whoever changes what belongs to an execution gives it a new version.
+        let version = "update ff_exec_core set version = version + 1";
+        tamper(&world, &format!("{damage} {of}; {version} {of}"));
         let mut outcomes = world.batch(batch).await.into_iter();
         let refused = outcomes.next().unwrap().unwrap_err();
         assert_eq!(refused.code.as_str(), "corruption", "{damage}");
