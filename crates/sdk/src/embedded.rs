@@ -1,5 +1,7 @@
 //! The engine in this process.
 
+mod waits;
+
 use std::time::Duration;
 
 use async_trait::async_trait;

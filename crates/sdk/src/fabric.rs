@@ -1,6 +1,7 @@
 //! What a worker and a client need of the engine, whether it is in this process or behind HTTP.
 
 mod observed;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 use crate::Error;
 
 pub use observed::{Call, Observed, Observer};
+pub use waits::Waits;
 
 /// Work that a claim handed out.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +69,9 @@ impl From<Claimed> for Work {
         let x = leased.execution;
         let failure = match &x.state {
             ff_core::State::Active(active) => active.attempt.after.clone(),
-            ff_core::State::Runnable(_) | ff_core::State::Terminal(_) => None,
+            ff_core::State::Runnable(_)
+            | ff_core::State::Suspended(_)
+            | ff_core::State::Terminal(_) => None,
         };
         Self {
             id: x.id,
@@ -103,7 +107,7 @@ pub use ff_wire::report::batch::Order as Report;
 
 /// The engine, here or elsewhere.
 #[async_trait]
-pub trait Fabric: Send + Sync + 'static {
+pub trait Fabric: Waits {
     /// Creates executions; each has its own answer.
     async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error>;
 

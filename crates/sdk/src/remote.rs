@@ -4,6 +4,7 @@
 //! busy worker makes few requests. Every call may be made again after a lost answer, as everywhere.
 
 mod reports;
+mod waits;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! A fabric with somebody who watches what workers do with it.
 
+mod waits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
 use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::suspend::Suspend;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
@@ -39,6 +42,8 @@ pub enum Call<'c> {
     Extend(&'c ExtendFlow),
     /// Waits for children.
     Wait(&'c WaitChildren),
+    /// Waits for signals, people or a time.
+    Suspend(&'c Suspend),
 }
 
 /// Watches what workers do, and may hold it up.
