@@ -1,7 +1,8 @@
 //! What a handler is given besides its input: durable steps, sleeps, time and chance that are
-//! remembered, children, shared state, and the news that it should stop.
+//! remembered, children, waits for signals and people, shared state, and the news that it should stop.
 
 mod children;
+mod waits;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -26,6 +27,9 @@ use crate::fabric::{Fabric, Input, Inputs, Report, Work};
 use crate::journal::Journal;
 use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, token};
+
+pub use waits::{ApprovalCall, Decision, Place, SuspendCall, Voice, WaitFor, Waited};
+pub use waits::{Waitpoint, WaitpointCall};
 
 /// State that handlers share, by type.
 pub type Shared = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -52,7 +56,7 @@ struct Inner {
     shared: Arc<Shared>,
     /// What those gave it that it waited for, once it was asked for.
     inputs: OnceCell<Inputs>,
-    /// Held while children are waited for.
+    /// Held while children or signals are waited for.
     waits: tokio::sync::Mutex<()>,
     cancelled: CancellationToken,
     interrupt: Mutex<Option<oneshot::Sender<Interrupt>>>,

@@ -27,7 +27,10 @@ mod task;
 pub mod worker;
 
 pub use client::{Client, Handle};
-pub use context::Context;
+pub use context::{
+    ApprovalCall, Context, Decision, Place, SuspendCall, Voice, WaitFor, Waited, Waitpoint,
+    WaitpointCall,
+};
 pub use create::Creation;
 pub use error::{BoxError, Error};
 pub use ff_wire::SearchParams;

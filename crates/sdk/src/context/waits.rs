@@ -1,0 +1,405 @@
+//! Waiting for signals, people and callbacks.
+//!
+//! A wait gives the worker's slot back; the handler runs again when it is over. Two steps of the journal
+//! belong to it: the question, recorded by the commit that suspends, and the answer. A handler that
+//! crashes between the two finds the answer where its suspension left it.
+
+mod approval;
+mod mailbox;
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use ff_core::condition::{Distinct, ResumeCondition};
+use ff_core::decide::suspend::{Binding, Suspend};
+use ff_core::step::StepKind;
+use ff_core::suspension::{CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior};
+use ff_core::text::{Category, IdempotencyKey, SignalName, WaitpointKey};
+use ff_core::{Code, Rejection};
+use ff_wire::SignalLine;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Context, Interrupt};
+use crate::Error;
+use crate::pauses::persistently;
+
+pub use approval::{ApprovalCall, Decision, Voice};
+pub use mailbox::{Waitpoint, WaitpointCall};
+
+/// Where to wait: at a new waitpoint of this key, or at one that was made before.
+pub enum Place {
+    /// A new one.
+    Fresh(String),
+    /// One that was made before.
+    Pending(Uuid, WaitpointKey),
+}
+
+impl From<&str> for Place {
+    fn from(key: &str) -> Self {
+        Self::Fresh(key.to_owned())
+    }
+}
+
+impl From<String> for Place {
+    fn from(key: String) -> Self {
+        Self::Fresh(key)
+    }
+}
+
+impl From<&Waitpoint> for Place {
+    fn from(waitpoint: &Waitpoint) -> Self {
+        Self::Pending(waitpoint.id(), waitpoint.key().clone())
+    }
+}
+
+/// What came of a wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Waited {
+    /// How it ended.
+    pub how: CloseReason,
+    /// The signals that ended it, in the order in which they came; none when an operator did.
+    pub signals: Vec<SignalLine>,
+}
+
+impl Waited {
+    /// Whether nobody came in time.
+    pub fn timed_out(&self) -> bool {
+        self.how == CloseReason::TimedOutAutoResume
+    }
+
+    /// The error that says so.
+    fn in_time(self, what: &str) -> Result<Self, Error> {
+        if !self.timed_out() {
+            return Ok(self);
+        }
+        let category = Category::new(TIMED_OUT).expect("a valid category");
+        Err(Error::permanent(format!("nobody came in time: {what}")).in_category(category))
+    }
+}
+
+/// The category of the error that nobody came in time.
+const TIMED_OUT: &str = "wait_timeout";
+
+impl Error {
+    /// Whether this is a wait that nobody ended in time.
+    pub fn is_wait_timeout(&self) -> bool {
+        self.category().is_some_and(|category| category.as_str() == TIMED_OUT)
+    }
+}
+
+/// The question, as it is recorded.
+#[derive(Serialize, Deserialize)]
+struct Asked {
+    suspension_id: Uuid,
+}
+
+/// How a wait is asked for.
+struct Ask {
+    name: String,
+    waitpoints: Vec<Place>,
+    condition: ResumeCondition,
+    reason: SuspensionReason,
+    timeout: Option<Duration>,
+    behavior: TimeoutBehavior,
+    resume_delay_ms: u64,
+    idempotency_key: Option<String>,
+}
+
+impl Context {
+    /// Waits for a signal at a waitpoint, and reads what it carries. Give it the name of a new
+    /// waitpoint, or one that was made before with [`Context::waitpoint`].
+    ///
+    /// The worker's slot is given back meanwhile, as with a sleep. A signal without a payload is read
+    /// as JSON `null`: ask for an `Option`, or for `()`.
+    pub fn wait_for<T>(&self, place: impl Into<Place>) -> WaitFor<'_, T> {
+        let numbers = (self.journal().number(), self.journal().number());
+        WaitFor {
+            context: self,
+            numbers,
+            place: place.into(),
+            signal: None,
+            count: None,
+            timeout: None,
+            behavior: TimeoutBehavior::AutoResume,
+            reason: SuspensionReason::WaitingForSignal,
+            of: PhantomData,
+        }
+    }
+
+    /// Waits for whatever `condition` says, at several waitpoints if it names several. If signals that
+    /// arrived before are enough, the handler goes on at once and keeps its slot.
+    pub fn try_suspend(&self, condition: ResumeCondition) -> SuspendCall<'_> {
+        let numbers = (self.journal().number(), self.journal().number());
+        let keys = condition.keys().into_iter().map(|key| Place::Fresh(key.to_string()));
+        let mut waitpoints: Vec<_> = keys.collect();
+        if waitpoints.is_empty() {
+            waitpoints.push(Place::Fresh("suspended".to_owned()));
+        }
+        let ask = Ask {
+            name: "suspend".to_owned(),
+            waitpoints,
+            condition,
+            reason: SuspensionReason::WaitingForSignal,
+            timeout: None,
+            behavior: TimeoutBehavior::AutoResume,
+            resume_delay_ms: 0,
+            idempotency_key: None,
+        };
+        SuspendCall { context: self, numbers, ask }
+    }
+
+    /// What came of a wait, now or before.
+    async fn waited(&self, (question, answer): (u32, u32), ask: Ask) -> Result<Waited, Error> {
+        let name = self.or_stop(ask.step_name()).await;
+        let journal = self.journal();
+        let known = journal.recall(answer, StepKind::Wait, &name);
+        if let Some(waited) = self.or_stop(known).await {
+            return Ok(waited);
+        }
+        // A suspension suspends the whole execution: side by side, one wait follows another.
+        let _turn = self.0.waits.lock().await;
+        let asked: Option<Asked> =
+            self.or_stop(journal.recall(question, StepKind::Wait, &name)).await;
+        let suspension = match asked {
+            Some(asked) => asked.suspension_id,
+            None => self.ask(question, name.clone(), ask).await?,
+        };
+        let waited = self.or_stop(self.answer(suspension).await).await;
+        let step = journal.step((answer, StepKind::Wait, name), 0, &waited);
+        self.record(self.or_stop(step).await).await;
+        Ok(waited)
+    }
+
+    /// Suspends; comes back only if what is waited for had happened.
+    async fn ask(
+        &self,
+        number: u32,
+        name: ff_core::text::StepName,
+        ask: Ask,
+    ) -> Result<Uuid, Error> {
+        let (id, fence) = self.held();
+        let deadline = match ask.timeout {
+            None => None,
+            Some(length) => {
+                let now = self.or_stop(persistently(|| self.0.fabric.now()).await).await;
+                Some(now.plus(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)))
+            }
+        };
+        let suspension_id = Uuid::now_v7();
+        let journal = self.journal();
+        let step = journal.step((number, StepKind::Wait, name), 0, &Asked { suspension_id });
+        let binding = |place| match place {
+            Place::Fresh(key) => {
+                Ok(Binding::Fresh { id: Uuid::now_v7(), key: WaitpointKey::new(key)? })
+            }
+            Place::Pending(id, _) => Ok(Binding::Pending { id }),
+        };
+        let bindings: Result<Vec<_>, Rejection> = ask.waitpoints.into_iter().map(binding).collect();
+        let suspend = Suspend {
+            id,
+            fence,
+            suspension: suspension_id,
+            waitpoints: bindings?,
+            condition: ask.condition,
+            resume_delay_ms: ask.resume_delay_ms,
+            reason: ask.reason,
+            requested_by: RequestedBy::Worker,
+            deadline,
+            timeout_behavior: ask.behavior,
+            continuation: None,
+            idempotency_key: ask.idempotency_key.map(IdempotencyKey::new).transpose()?,
+            steps: journal.with(self.or_stop(step).await),
+        };
+        let suspended = persistently(|| self.0.fabric.suspend(suspend.clone())).await;
+        match suspended {
+            Ok(true) => Ok(suspension_id),
+            Ok(false) => self.interrupt(Interrupt::Paused).await,
+            // What its author asked for makes no sense: he is to be told, like any caller.
+            Err(error) if error.is(Code::InvalidInput) || error.is(Code::WaitpointNotPending) => {
+                Err(error)
+            }
+            Err(error) if error.is(Code::PendingWaitpointExpired) => Err(error),
+            Err(error) => self.interrupt(Interrupt::Stopped(error)).await,
+        }
+    }
+
+    /// What a suspension ended with.
+    async fn answer(&self, suspension: Uuid) -> Result<Waited, Error> {
+        let (id, _) = self.held();
+        let last = persistently(|| self.0.fabric.suspension(id)).await?;
+        let last = last.filter(|last| last.suspension_id == suspension);
+        let (Some(last), Some(how)) = (&last, last.as_ref().and_then(|last| last.close_reason))
+        else {
+            let said = format!("suspension {suspension} of {id} is not over");
+            return Err(Rejection::new(Code::AlreadySuspended, said).into());
+        };
+        let attempt = last.attempt_index;
+        let signals = persistently(|| self.0.fabric.observed(id, attempt)).await?;
+        Ok(Waited { how, signals: signals.into_iter().map(SignalLine::from).collect() })
+    }
+}
+
+impl Ask {
+    fn step_name(&self) -> Result<ff_core::text::StepName, Error> {
+        Ok(ff_core::text::StepName::new(self.name.as_str())?)
+    }
+}
+
+/// A wait for a signal; await it for what the signal carries.
+#[must_use = "nothing is waited for until it is awaited"]
+pub struct WaitFor<'c, T> {
+    context: &'c Context,
+    numbers: (u32, u32),
+    place: Place,
+    signal: Option<String>,
+    count: Option<(u32, Distinct)>,
+    timeout: Option<Duration>,
+    behavior: TimeoutBehavior,
+    reason: SuspensionReason,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> WaitFor<'_, T> {
+    /// Only signals of this name.
+    pub fn signal(mut self, name: impl Into<String>) -> Self {
+        self.signal = Some(name.into());
+        self
+    }
+
+    /// So many signals, each counted once by what `distinct` says; the last one is read.
+    pub fn count(mut self, n: u32, distinct: Distinct) -> Self {
+        self.count = Some((n, distinct));
+        self
+    }
+
+    /// For so long. When nobody comes in time, the answer is an error that
+    /// [says so](Error::is_wait_timeout), unless [`on_timeout`](Self::on_timeout) asks for something
+    /// else.
+    pub fn timeout(mut self, length: Duration) -> Self {
+        self.timeout = Some(length);
+        self
+    }
+
+    /// What happens to the execution when nobody comes in time, instead of going on.
+    pub fn on_timeout(mut self, behavior: TimeoutBehavior) -> Self {
+        self.behavior = behavior;
+        self
+    }
+
+    /// Why it waits, for those who look.
+    pub fn reason(mut self, reason: SuspensionReason) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    fn into_ask(self) -> Result<Ask, Error> {
+        let key = match &self.place {
+            Place::Fresh(key) => WaitpointKey::new(key.as_str())?,
+            Place::Pending(_, key) => key.clone(),
+        };
+        let signal = self.signal.map(SignalName::new).transpose()?;
+        let name = key.to_string();
+        let condition = match self.count {
+            None => ResumeCondition::Single { waitpoint: key, signal },
+            Some((n, distinct)) => {
+                ResumeCondition::Count { n, distinct, signal, waitpoints: vec![key] }
+            }
+        };
+        Ok(Ask {
+            name,
+            waitpoints: vec![self.place],
+            condition,
+            reason: self.reason,
+            timeout: self.timeout,
+            behavior: self.behavior,
+            resume_delay_ms: 0,
+            idempotency_key: None,
+        })
+    }
+}
+
+impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitFor<'c, T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (context, numbers) = (self.context, self.numbers);
+            let ask = self.into_ask()?;
+            let what = ask.name.clone();
+            let waited = context.waited(numbers, ask).await?.in_time(&what)?;
+            let carried = waited.signals.into_iter().next_back();
+            let carried = carried.map(SignalLine::into_payload).transpose()?.flatten();
+            let bytes = carried.as_ref().map_or(&b"null"[..], |payload| &payload.bytes);
+            serde_json::from_slice(bytes).map_err(|error| {
+                Error::permanent(format!("the signal at {what:?} does not fit: {error}"))
+            })
+        })
+    }
+}
+
+/// A wait for whatever a condition says; await it for what came.
+#[must_use = "nothing is waited for until it is awaited"]
+pub struct SuspendCall<'c> {
+    context: &'c Context,
+    numbers: (u32, u32),
+    ask: Ask,
+}
+
+impl SuspendCall<'_> {
+    /// Waits at a waitpoint that was made before, where the condition names its key.
+    pub fn at(mut self, waitpoint: &Waitpoint) -> Self {
+        let key = waitpoint.key().to_string();
+        for place in &mut self.ask.waitpoints {
+            if matches!(place, Place::Fresh(own) if *own == key) {
+                *place = waitpoint.into();
+            }
+        }
+        // Only the first of several may have been made before.
+        self.ask.waitpoints.sort_by_key(|place| matches!(place, Place::Fresh(_)));
+        self
+    }
+
+    /// For so long; what came then says that [nobody did](Waited::timed_out), unless
+    /// [`on_timeout`](Self::on_timeout) asks for something else.
+    pub fn timeout(mut self, length: Duration) -> Self {
+        self.ask.timeout = Some(length);
+        self
+    }
+
+    /// What happens to the execution when nobody comes in time, instead of going on.
+    pub fn on_timeout(mut self, behavior: TimeoutBehavior) -> Self {
+        self.ask.behavior = behavior;
+        self
+    }
+
+    /// Why it waits, for those who look.
+    pub fn reason(mut self, reason: SuspensionReason) -> Self {
+        self.ask.reason = reason;
+        self
+    }
+
+    /// How long after it has what it waits for it goes on.
+    pub fn resume_delay(mut self, length: Duration) -> Self {
+        self.ask.resume_delay_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Repeats under this key are answered like the first.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.ask.idempotency_key = Some(key.into());
+        self
+    }
+}
+
+impl<'c> IntoFuture for SuspendCall<'c> {
+    type Output = Result<Waited, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.context.waited(self.numbers, self.ask))
+    }
+}

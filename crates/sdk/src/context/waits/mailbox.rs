@@ -1,0 +1,139 @@
+//! Waitpoints that are made while the handler runs, so that others can be told where to answer.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use ff_core::decide::create_waitpoint::CreateWaitpoint;
+use ff_core::step::StepKind;
+use ff_core::text::{StepName, WaitpointKey};
+use ff_core::{Code, Rejection};
+use ff_wire::waitpoint::LinkRequest;
+use uuid::Uuid;
+
+use super::Context;
+use crate::Error;
+use crate::pauses::persistently;
+
+/// How long a waitpoint waits to be used, unless said.
+const EXPIRES_AFTER: Duration = Duration::from_hours(24);
+
+impl Context {
+    /// Makes a waitpoint: hand its token or a link out in a step, then [wait](Context::wait_for) there.
+    /// Signals that arrive before that count. It is made once, however often the handler runs.
+    pub fn waitpoint(&self, key: impl Into<String>) -> WaitpointCall<'_> {
+        let number = self.journal().number();
+        WaitpointCall { context: self, number, key: key.into(), expires_after: EXPIRES_AFTER }
+    }
+}
+
+/// A waitpoint to be made; await it.
+#[must_use = "it is not made until it is awaited"]
+pub struct WaitpointCall<'c> {
+    context: &'c Context,
+    number: u32,
+    key: String,
+    expires_after: Duration,
+}
+
+impl WaitpointCall<'_> {
+    /// Closes it after this (default a day), unless the execution waits there by then.
+    pub fn expires_after(mut self, length: Duration) -> Self {
+        self.expires_after = length;
+        self
+    }
+
+    async fn make(self) -> Result<Waitpoint, Error> {
+        let Self { context, number, key, expires_after } = self;
+        let name = StepName::new(key.as_str())?;
+        let key = WaitpointKey::new(key)?;
+        let journal = context.journal();
+        let expires_in_ms = u64::try_from(expires_after.as_millis()).unwrap_or(u64::MAX);
+        let known = journal.recall(number, StepKind::Waitpoint, &name);
+        if let Some(id) = context.or_stop(known).await {
+            return Ok(Waitpoint { context: context.clone(), id, key, expires_in_ms });
+        }
+        let id = Uuid::now_v7();
+        let waitpoint = Waitpoint { context: context.clone(), id, key, expires_in_ms };
+        waitpoint.ask().await?;
+        let step = journal.step((number, StepKind::Waitpoint, name), 0, &id);
+        context.record(context.or_stop(step).await).await;
+        Ok(waitpoint)
+    }
+}
+
+impl<'c> IntoFuture for WaitpointCall<'c> {
+    type Output = Result<Waitpoint, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.make())
+    }
+}
+
+/// Where signals to this execution arrive.
+#[derive(Clone)]
+pub struct Waitpoint {
+    context: Context,
+    id: Uuid,
+    key: WaitpointKey,
+    expires_in_ms: u64,
+}
+
+impl Waitpoint {
+    /// Its id.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// What conditions call it.
+    pub fn key(&self) -> &WaitpointKey {
+        &self.key
+    }
+
+    /// What whoever sends a signal here presents. It is a secret: who reads it may answer.
+    pub async fn token(&self) -> Result<String, Error> {
+        let token = self.ask().await?;
+        token.ok_or_else(|| {
+            let said = format!("the key that signed waitpoint {} is gone", self.id);
+            Rejection::new(Code::TokenExpired, said).into()
+        })
+    }
+
+    /// Its token; makes it if it is not there.
+    async fn ask(&self) -> Result<Option<String>, Error> {
+        let (id, fence) = self.context.held();
+        let create = CreateWaitpoint {
+            id,
+            fence,
+            waitpoint: self.id,
+            key: self.key.clone(),
+            expires_in_ms: self.expires_in_ms,
+        };
+        let fabric = &self.context.0.fabric;
+        let made = persistently(|| fabric.create_waitpoint(create.clone())).await?;
+        Ok(made.map(ff_wire::Hidden::into_shown))
+    }
+
+    /// A link that sends a signal of this name, once: the path after the address of a server. Whoever
+    /// has it needs nothing else.
+    pub async fn link(&self, signal: impl Into<String>) -> Result<String, Error> {
+        self.link_of(signal.into(), None).await
+    }
+
+    /// A link that sends a signal in somebody's name.
+    pub async fn link_for(
+        &self,
+        signal: impl Into<String>,
+        who: impl Into<String>,
+    ) -> Result<String, Error> {
+        self.link_of(signal.into(), Some(who.into())).await
+    }
+
+    async fn link_of(&self, signal_name: String, who: Option<String>) -> Result<String, Error> {
+        let (id, _) = self.context.held();
+        let link = LinkRequest { signal_name, source_identity: who, subject: None };
+        let fabric = &self.context.0.fabric;
+        let signed = persistently(|| fabric.sign_link(id, self.id, link.clone())).await?;
+        Ok(signed.path.into_shown())
+    }
+}
