@@ -115,7 +115,8 @@ words! {
     /// The one word a user looks at.
     PublicState {
         Waiting = "waiting", Delayed = "delayed", WaitingChildren = "waiting_children",
-        Active = "active", Suspended = "suspended", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+        Active = "active", Suspended = "suspended", Completed = "completed", Failed = "failed",
+        Cancelled = "cancelled",
         Expired = "expired", Skipped = "skipped",
     }
 }

@@ -4,7 +4,8 @@
 //! public state and the state of the attempt) and the events it appends. `nothing` was accepted and
 //! changed nothing; `lease` moved only the lease; `key` and `consumer` touch other rows. In a flow,
 //! `others` changed other executions, `flow`, `group` and `edge` such rows, and `dispatch` and
-//! `siblings` what the flow is still to be told or to cancel.
+//! `siblings` what the flow is still to be told or to cancel. `suspension`, `waitpoint`, `signal` and
+//! `signing key` touch what belongs to suspensions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,6 +15,8 @@ mod commands;
 mod members;
 #[path = "support/samples.rs"]
 mod samples;
+#[path = "support/suspensions.rs"]
+mod suspensions;
 #[path = "support/world.rs"]
 mod world;
 
@@ -107,7 +110,7 @@ fn effect(world: &World, id: ExecutionId, set: &WriteSet) -> String {
         parts.extend(set.keys.iter().map(|_| "key".to_owned()));
     }
     parts.extend(set.consumers.iter().map(|_| "consumer".to_owned()));
-    let graph = &set.graph;
+    let (graph, waits) = (&set.graph, &set.waits);
     for (there, word) in [
         (!set.steps.is_empty(), "steps"),
         (set.executions.len() > changed, "others"),
@@ -116,6 +119,10 @@ fn effect(world: &World, id: ExecutionId, set: &WriteSet) -> String {
         (!graph.edges.is_empty(), "edge"),
         (graph.dispatch != Delta::default(), "dispatch"),
         (graph.cancels != Delta::default(), "siblings"),
+        (!waits.suspensions.is_empty() || !waits.left.is_empty(), "suspension"),
+        (!waits.waitpoints.is_empty(), "waitpoint"),
+        (!waits.signals.is_empty(), "signal"),
+        (!waits.keys.is_empty(), "signing key"),
     ] {
         parts.extend(there.then(|| word.to_owned()));
     }

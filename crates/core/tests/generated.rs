@@ -10,6 +10,8 @@ mod commands;
 mod members;
 #[path = "support/samples.rs"]
 mod samples;
+#[path = "support/suspensions.rs"]
+mod suspensions;
 #[path = "support/world.rs"]
 mod world;
 
@@ -42,7 +44,8 @@ fn the_state_machine_is_documented_as_it_is() {
         | lease | accepted; only the lease moves |\n\
         | · | accepted; the execution is as it was: it was done before, or there is nothing to do |\n\
         | `code` | refused with this [code](errors.md); nothing changes |\n\n\
-        Workers present the last fence that was granted. In every state, a fence that is not the\n\
+        Workers present the last fence that was granted, and whoever sends a signal the token of the\n\
+        waitpoint, if there is one. In every state, a fence that is not the\n\
         current one changes nothing. Beside every execution stands an open flow with two other\n\
         members; commands about flows are addressed to it.\n";
     let samples = samples();
@@ -111,9 +114,10 @@ fn section(samples: &[Sample], shown: &BTreeSet<&str>) -> String {
     write!(page, "\n| | {} |\n|---|", names.join(" | ")).unwrap();
     page += &"---|".repeat(samples.len());
     page.push('\n');
-    for (row, case) in cases(&samples[0].life).iter().enumerate() {
+    let all: Vec<_> = samples.iter().map(|sample| (sample, cases(&sample.life))).collect();
+    for (row, case) in all[0].1.iter().enumerate() {
         if shown.contains(case.command.name()) {
-            let cells = samples.iter().map(|sample| cell(sample, &cases(&sample.life)[row]));
+            let cells = all.iter().map(|(sample, cases)| cell(sample, &cases[row]));
             let cells: Vec<_> = cells.collect();
             writeln!(page, "| {} | {} |", label(case), cells.join(" | ")).unwrap();
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use ff_core::condition::digest;
 use ff_core::keyring::{KeyChange, Keyring, ListedKey, OldKey, Rotation, Seeding, SigningKey};
 use ff_core::limits::{GRACE_MS_MAX, SECRET_BYTES_MAX};
 use ff_core::text::{Kid, SignalName, SourceIdentity, WaitpointKey};
@@ -59,7 +60,13 @@ fn link(signal: &str, identity: Option<&str>) -> Link {
         created_at: CREATED,
         signal: SignalName::new(signal).unwrap(),
         source_identity: identity.map(|who| SourceIdentity::new(who).unwrap()),
+        subject: None,
     }
+}
+
+/// A link by which somebody decides on something in particular.
+fn link_about(subject: &str, identity: &str) -> Link {
+    Link { subject: Some(digest(subject)), ..link("approved", Some(identity)) }
 }
 
 fn verify(keys: &Keyring, text: &str, claims: &Claims<'_>, now: Millis) -> Result<(), Refused> {
@@ -105,9 +112,18 @@ fn links_have_the_published_answers_and_say_everything() {
     for (link, tail) in [
         (
             link("approved", Some("ann")),
-            "YXBwcm92ZWQAAAADYW5uLPx-gyjgNvxxDPpkiFpUXNc8Vkmf1GM6KQJ4Bru5Avk",
+            "YXBwcm92ZWQAAAADYW5uAAAAAFsLh7mT9q3ba3rY1nfX5UnQEpCIrMYmVGtiaK1oe6dK",
         ),
-        (link("rejected", None), "cmVqZWN0ZWQAAAAAQCvJYWz7qub9Icjc014lDg0ZxaxVSzSd1BH9YqK5E0I"),
+        (
+            link("rejected", None),
+            "cmVqZWN0ZWQAAAAAAAAAAMRamMLQD1NPvZWMnu_m-Ruqse1TgvjGTBFj3pxH7LMP",
+        ),
+        (
+            link_about("release 17", "ann"),
+            "YXBwcm92ZWQAAAADYW5uAAAAR3NoYTI1Njo0NmYxOTlhZDU0MTU3OGVmZDI1NzAxMWU4OG\
+             U4NGEyYjAwNTlmMjRiY2JhNDM4ZDNmMWIyNDM4MTFkMzM5YzIw2l4c_T8LEM44XhRy8ZLA\
+             VXwDjZKviYvrjZG2QOJs7VM",
+        ),
     ] {
         let text = token::sign(&link, &kid("k1"), &secret(1));
         let head = "AQAAAAJrMQAAAC17ZnA6MTgxfToxMTExMTExMS0yMjIyLTMzMzMtNDQ0NC01NTU1NTU1NTU1NTUA\
@@ -125,7 +141,7 @@ fn a_link_of_the_longest_texts_can_be_followed() {
         key: key(&"k".repeat(256)),
         signal: SignalName::new("s".repeat(256)).unwrap(),
         source_identity: Some(SourceIdentity::new("i".repeat(256)).unwrap()),
-        ..link("x", None)
+        ..link_about("x", "x")
     };
     let name = "n".repeat(64);
     let current = SigningKey { kid: kid(&name), secret: secret(1), created_at: NOW };
@@ -170,7 +186,7 @@ fn every_changed_bit_spoils_a_token_and_a_link() {
     let callback = key("callback");
     let claims = claims(&callback);
     let token = mint(&kid("k1"), &secret(1), &claims);
-    let link = token::sign(&link("approved", Some("ann")), &kid("k1"), &secret(1));
+    let link = token::sign(&link_about("release 17", "ann"), &kid("k1"), &secret(1));
     let mut keys = keyring();
     // Changed by a bit, the kid may be that of another key.
     for name in ["k0", "k3", "k5", "i1"] {

@@ -188,7 +188,6 @@ impl DeliverSignal {
 
     /// Where the signal arrives: at a waitpoint that is used now, or at one that will be.
     fn listening<'h>(
-        &self,
         x: &'h Execution,
         row: &Waitpoint,
         have: &'h WorkingSet,
@@ -272,11 +271,10 @@ impl Decide for DeliverSignal {
         let x = have.execution(self.id)?;
         let at = cx.at(x);
         let row = self.authenticated(have, at)?;
-        let at = row.at(at);
         if let Some(existing_signal_id) = self.repeated(have, at) {
             return Ok(Change::none(Delivered::Duplicate { existing_signal_id }));
         }
-        let open = self.listening(x, row, have, at)?;
+        let open = Self::listening(x, row, have, at)?;
         if let Some((_, suspension)) = open {
             self.check_subject(suspension, row)?;
         }
@@ -353,7 +351,9 @@ fn judge(
     let id = suspension.execution;
     let key = |waitpoint: Uuid| {
         let known = have.waits.waitpoint(id, waitpoint)?;
-        (known.suspension == Some(suspension.id)).then_some(&known.key)
+        // A closed one is of an earlier suspension, whatever that was called.
+        let active = matches!(known.state, WaitpointState::Active { .. });
+        (active && known.suspension == Some(suspension.id)).then_some(&known.key)
     };
     let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
     let last = signal.arrival();

@@ -97,8 +97,11 @@ impl Decide for SeedKey {
         })
     }
 
-    fn again(_: &Seeded) -> Again<Seeded> {
-        Again::Further
+    fn again(reply: &Seeded) -> Again<Seeded> {
+        match reply {
+            Seeded::Seeded => Again::Reply(Seeded::AlreadySeeded { same_secret: true }),
+            Seeded::AlreadySeeded { .. } => Again::Same,
+        }
     }
 }
 

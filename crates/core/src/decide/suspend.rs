@@ -207,7 +207,7 @@ impl Suspend {
         signer: &Signer,
         at: Millis,
     ) -> Result<Vec<(Waitpoint, Option<Token>)>, Rejection> {
-        let state = |since| WaitpointState::Active { since, expires_at: self.deadline };
+        let state = WaitpointState::Active { since: at, expires_at: self.deadline };
         let index = active.attempt.index;
         let mut bound = Vec::with_capacity(self.waitpoints.len());
         for binding in &self.waitpoints {
@@ -217,13 +217,13 @@ impl Suspend {
                         let said = format!("{} has a waitpoint {id}", x.id);
                         return Err(Rejection::new(Code::WaitpointAlreadyExists, said));
                     }
-                    let (row, token) = signer.waitpoint((x, index), (*id, key), state(at), at);
+                    let (row, token) = signer.waitpoint((x, index), (*id, key), state, at);
                     (row, Some(token))
                 }
                 Binding::Pending { id } => {
                     let row = pending(x, *id, have, at)?;
                     let token = token(row, have.waits.keyring.as_ref());
-                    (Waitpoint { state: state(row.at(at)), ..row.clone() }, token)
+                    (Waitpoint { state, ..row.clone() }, token)
                 }
             };
             bound.push((Waitpoint { suspension: Some(self.suspension), ..row }, token));
@@ -231,6 +231,12 @@ impl Suspend {
         let keys = bound.iter().map(|(row, _)| &row.key).collect();
         self.check_keys(&keys)?;
         Ok(bound)
+    }
+
+    /// How many waitpoints it makes.
+    fn fresh(&self) -> usize {
+        let fresh = |binding: &&Binding| matches!(binding, Binding::Fresh { .. });
+        self.waitpoints.iter().filter(fresh).count()
     }
 
     /// The ids of its waitpoints.
@@ -343,7 +349,7 @@ impl Decide for Suspend {
                 return Err(wrong("timeout_at", deadline, "timeout_at_in_past: it is over"));
             }
         }
-        room(have, x.id, self.waitpoints.len())?;
+        room(have, x.id, self.fresh())?;
         let signer = Signer::new(have.waits.keyring.as_ref(), cx);
         let bound = self.bind(x, &active, have, &signer, at)?;
         let by = (active.attempt.index, at);
@@ -429,7 +435,7 @@ fn judge(
     let own = all.iter().enumerate();
     let own: Vec<(usize, Seen<'_>)> =
         own.filter_map(|(at, signal)| Some((at, signal.seen(key(signal.waitpoint)?)))).collect();
-    let seen: Vec<_> = own.iter().map(|(_, seen)| seen.clone()).collect();
+    let seen: Vec<_> = own.iter().map(|(_, seen)| *seen).collect();
     match condition.judge(&seen) {
         Verdict::Open => Verdict::Open,
         Verdict::Satisfied { by } => {

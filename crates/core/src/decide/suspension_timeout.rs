@@ -132,7 +132,7 @@ fn go_on(
     for row in waits.waitpoints.iter_mut().filter(|row| row.id == suspension.primary) {
         row.counts.signals += 1;
         row.counts.matched += 1;
-        row.counts.last_at = Some(row.at(at));
+        row.counts.last_at = Some(at);
     }
     let kind = EventKind::Signal {
         signal_id: signal.id,
@@ -151,10 +151,15 @@ fn go_on(
     }
 }
 
-/// Its id follows from the suspension, which it ends once.
+/// Its id follows from the suspension, which it ends once. Whoever suspends again may call it the same,
+/// but never under the same epoch.
 fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
     let mut bytes = [0; 16];
-    let digest = Sha256::new().chain_update(b"timeout").chain_update(suspension.id).finalize();
+    let digest = Sha256::new()
+        .chain_update(b"timeout")
+        .chain_update(suspension.id)
+        .chain_update(suspension.epoch.to_be_bytes())
+        .finalize();
     bytes.copy_from_slice(&digest[..16]);
     Signal {
         execution: suspension.execution,

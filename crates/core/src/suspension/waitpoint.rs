@@ -98,21 +98,9 @@ impl Waitpoint {
         }
     }
 
-    /// The time of a change to it: never before an earlier one, whatever the clock does. Its execution
-    /// may have changed before it.
-    pub fn at(&self, now: Millis) -> Millis {
-        let stands_since = match self.state {
-            WaitpointState::Pending { .. } => self.created_at,
-            WaitpointState::Active { since, .. } => since,
-            WaitpointState::Closed { at, .. } => at,
-        };
-        now.max(stands_since).max(self.counts.last_at.unwrap_or(self.created_at))
-    }
-
     /// Nothing more arrives.
     #[must_use]
     pub fn closed(&self, at: Millis, reason: CloseReason) -> Self {
-        let at = self.at(at);
         let activated_at = match self.state {
             WaitpointState::Pending { .. } => None,
             WaitpointState::Active { since, .. } => Some(since),

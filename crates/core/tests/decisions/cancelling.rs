@@ -37,7 +37,7 @@ fn an_operator_can_cancel_whatever_has_not_ended() {
             assert_eq!(life.states().0, PublicState::Cancelled, "{}", sample.name);
             let expected: &[EventName] = match x.state.phase() {
                 Phase::Active => &[EventName::LeaseRevoked, EventName::Completion],
-                Phase::Runnable | Phase::Terminal => &[EventName::Completion],
+                Phase::Runnable | Phase::Suspended | Phase::Terminal => &[EventName::Completion],
             };
             assert_eq!(life.told(), expected, "{}", sample.name);
             life.repeat(cancel(life.id));

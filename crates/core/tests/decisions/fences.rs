@@ -10,7 +10,8 @@ use ff_core::{Code, Millis};
 use serde_json::json;
 
 use crate::commands::{
-    cancel, complete, delay, fail, give_up, progress, release, renew, replay, revoke,
+    cancel, close_waitpoint, complete, delay, fail, give_up, make_waitpoint, progress, release,
+    renew, replay, revoke, suspend,
 };
 use crate::samples::{policy, samples};
 use crate::world::{DAWN, LEASE_TTL_MS, Life};
@@ -37,6 +38,9 @@ fn refusals(life: &Life, fence: Fence) -> Rejection {
         life.clone().refused(delay(id, fence, until)),
         life.clone().refused(release(id, fence)),
         life.clone().refused(give_up(id, fence)),
+        life.clone().refused(suspend(id, fence)),
+        life.clone().refused(make_waitpoint(id, fence)),
+        life.clone().refused(close_waitpoint(id, fence)),
     ];
     for refusal in &refusals {
         assert_eq!(refusal.code, refusals[0].code, "{refusals:#?}");
@@ -136,6 +140,9 @@ fn no_fence_of_any_shape_changes_what_nobody_holds() {
                     delay(x.id, fence, until).into(),
                     release(x.id, fence).into(),
                     give_up(x.id, fence).into(),
+                    suspend(x.id, fence).into(),
+                    make_waitpoint(x.id, fence).into(),
+                    close_waitpoint(x.id, fence).into(),
                 ]);
                 assert!(set.is_empty(), "{} {fence:?}: {set:#?}", sample.name);
             }

@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/columns.rs"]
+mod columns;
 #[path = "../support/commands.rs"]
 mod commands;
 #[path = "../support/members.rs"]
 mod members;
 #[path = "../support/samples.rs"]
 mod samples;
+#[path = "../support/suspensions.rs"]
+mod suspensions;
 #[path = "../support/world.rs"]
 mod world;
 
@@ -16,6 +20,7 @@ mod creation;
 mod endings;
 mod events;
 mod fences;
+mod forgeries;
 mod graphs;
 mod handing_back;
 mod leases;
@@ -23,3 +28,6 @@ mod operators;
 mod replays;
 mod retries;
 mod rows;
+mod signals;
+mod suspending;
+mod suspension_timeouts;

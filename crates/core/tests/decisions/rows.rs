@@ -16,8 +16,9 @@ use ff_core::text::LaneId;
 use ff_core::{Command, Execution, Policy, State, WriteSet};
 use serde_json::json;
 
+use crate::columns::what_is_written_reads_back_the_same;
 use crate::commands::{cancel, complete, fail, hold, release, renew};
-use crate::samples::{BACKOFF_MS, policy, samples};
+use crate::samples::{BACKOFF_MS, cases, policy, samples};
 use crate::world::{DAWN, Life, create, id};
 
 fn active() -> Life {
@@ -61,6 +62,16 @@ fn every_state_has_its_rows() {
     }
     let table: Vec<_> = table.lines().map(str::trim_end).collect();
     expect_file!["../snapshots/rows.txt"].assert_eq(&(table.join("\n") + "\n"));
+}
+
+#[test]
+fn whatever_any_command_writes_in_any_state_reads_back_the_same() {
+    for sample in samples() {
+        for case in cases(&sample.life) {
+            let (_, set) = sample.life.world.clone().send(case.command);
+            what_is_written_reads_back_the_same(&set);
+        }
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use ff_core::Code;
-use ff_core::condition::{Contribution, Distinct, ResumeCondition, Seen, Verdict, Word};
-use ff_core::limits::CONDITION_NODES_MAX;
+use ff_core::condition::{Contribution, Distinct, ResumeCondition, Seen, Verdict, Word, digest};
+use ff_core::limits::{CONDITION_NODES_MAX, SUBJECT_BYTES_MAX};
 use ff_core::text::{SignalName, SourceIdentity, WaitpointKey};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -30,6 +30,7 @@ struct Signal {
     name: SignalName,
     source_type: &'static str,
     source_identity: &'static str,
+    subject: String,
 }
 
 fn seen(signals: &[Signal]) -> Vec<Seen<'_>> {
@@ -39,6 +40,7 @@ fn seen(signals: &[Signal]) -> Vec<Seen<'_>> {
         name: &signal.name,
         source_type: signal.source_type,
         source_identity: signal.source_identity,
+        subject: &signal.subject,
     });
     seen.collect()
 }
@@ -62,6 +64,11 @@ fn condition(document: Value) -> ResumeCondition {
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const NAMES: [&str; 4] = ["approved", "rejected", "x", "y"];
 const PEOPLE: [&str; 3] = ["ann", "bob", "cy"];
+/// What may be decided on, and what `sha256sum` says of it.
+const SUBJECTS: [(&str, &str); 2] = [
+    ("release 17", "sha256:46f199ad541578efd257011e88e84a2b0059f24bcba438d3f1b243811d339c20"),
+    ("release 18", "sha256:8b2226daf4a358eaadd666d8139dcc966202bce739a18c86bc07c3e96f3421e9"),
+];
 
 fn keys() -> impl Strategy<Value = WaitpointKey> {
     prop::sample::select(&KEYS[..]).prop_map(key)
@@ -78,6 +85,8 @@ fn conditions() -> impl Strategy<Value = ResumeCondition> {
     let people = prop::sample::subsequence(PEOPLE.to_vec(), 0..=3)
         .prop_map(|people| people.into_iter().map(identity).collect::<Vec<_>>());
     let not_by = prop::option::of(prop::sample::select(&PEOPLE[..]).prop_map(identity));
+    let subject = prop::option::of(prop::sample::select(&SUBJECTS[..]))
+        .prop_map(|subject| subject.map(|(text, _)| text.to_owned()));
     let leaf = prop_oneof![
         8 => (keys(), prop::option::of(names()))
             .prop_map(|(waitpoint, signal)| ResumeCondition::Single { waitpoint, signal }),
@@ -88,9 +97,11 @@ fn conditions() -> impl Strategy<Value = ResumeCondition> {
                 ResumeCondition::Count { n, distinct, signal, waitpoints }
             }
         ),
-        8 => (keys(), 1..3_u32, people, not_by).prop_map(|(waitpoint, needed, by, not_by)| {
-            ResumeCondition::Approval { waitpoint, needed, by, not_by }
-        }),
+        8 => (keys(), 1..3_u32, people, not_by, subject).prop_map(
+            |(waitpoint, needed, by, not_by, subject)| {
+                ResumeCondition::Approval { waitpoint, needed, by, not_by, subject }
+            }
+        ),
     ];
     // What no signals could satisfy is judged too.
     leaf.prop_recursive(3, 8, 2, |inner| {
@@ -101,11 +112,12 @@ fn conditions() -> impl Strategy<Value = ResumeCondition> {
 fn stories() -> impl Strategy<Value = Vec<Signal>> {
     let types = prop::sample::select(&["user", "system"][..]);
     let people = prop::sample::select(&["", "ann", "ann", "bob", "bob", "cy", "cy"][..]);
+    let subjects = prop::sample::select(&["", SUBJECTS[0].1, SUBJECTS[0].1, SUBJECTS[1].1][..]);
     // A few ids, so that a signal may come twice.
-    let signal = (keys(), 0..12_u128, names(), types, people)
-        .prop_map(|(waitpoint, id, name, source_type, source_identity)| {
-            let id = Uuid::from_u128(id);
-            Signal { waitpoint, id, name, source_type, source_identity }
+    let signal = (keys(), 0..12_u128, names(), types, people, subjects)
+        .prop_map(|(waitpoint, id, name, source_type, source_identity, subject)| {
+            let (id, subject) = (Uuid::from_u128(id), subject.to_owned());
+            Signal { waitpoint, id, name, source_type, source_identity, subject }
         })
         .boxed();
     prop_oneof![
@@ -156,15 +168,21 @@ fn is_same(distinct: Distinct, one: &Signal, other: &Signal) -> bool {
     }
 }
 
-/// The first word of a person, in a story.
+/// The first word of a person on what is to be decided on, in a story.
 fn first_word(condition: &ResumeCondition, who: &str, story: &[Signal]) -> Option<(usize, bool)> {
-    let ResumeCondition::Approval { waitpoint, by, not_by, .. } = condition else {
+    let ResumeCondition::Approval { waitpoint, by, not_by, subject, .. } = condition else {
         return None;
     };
+    let known = subject.as_ref().map(|text| {
+        let (_, digest) = SUBJECTS.iter().find(|(known, _)| known == text).unwrap();
+        *digest
+    });
+    let story = story.iter().enumerate();
+    let mut story = story.filter(|(_, one)| known.is_none_or(|digest| one.subject == digest));
     if !by.is_empty() && !by.contains(&identity(who)) || *not_by == Some(identity(who)) {
         return None;
     }
-    story.iter().enumerate().find_map(|(at, one)| match one.name.as_str() {
+    story.find_map(|(at, one)| match one.name.as_str() {
         "approved" | "rejected" if one.source_identity == who && one.waitpoint == *waitpoint => {
             Some((at, one.name.as_str() == "approved"))
         }
@@ -346,6 +364,7 @@ fn signal(waitpoint: &str, id: u128, named: &str, who: &'static str) -> Signal {
         name: name(named),
         source_type: "user",
         source_identity: who,
+        subject: String::new(),
     }
 }
 
@@ -427,6 +446,31 @@ fn the_first_word_of_each_person_stands() {
 }
 
 #[test]
+fn nobody_approves_what_they_did_not_see() {
+    let waits = condition(json!({"approval":
+        {"waitpoint": "deploy", "needed": 1, "subject": SUBJECTS[0].0}}));
+    assert_eq!(digest(SUBJECTS[0].0), SUBJECTS[0].1);
+    assert_eq!(waits.subject(&key("deploy")).as_deref(), Some(SUBJECTS[0].1));
+    assert_eq!(waits.subject(&key("other")), None);
+    let of = |subject: &str| Signal {
+        subject: subject.to_owned(),
+        ..signal("deploy", 1, "approved", "ann")
+    };
+    for subject in ["", SUBJECTS[0].0, SUBJECTS[1].1] {
+        let story = [of(subject)];
+        assert_eq!(waits.contributes(&seen(&story)[0]), Contribution::MatcherFailed, "{subject}");
+        assert_eq!(waits.judge(&seen(&story)), Verdict::Open, "{subject}");
+    }
+    assert_eq!(waits.judge(&seen(&[of(SUBJECTS[0].1)])), Verdict::Satisfied { by: vec![0] });
+    // Who is asked for nothing in particular may say what they like.
+    let anything = condition(json!({"approval": {"waitpoint": "deploy", "needed": 1}}));
+    assert_eq!(anything.judge(&seen(&[of(SUBJECTS[1].1)])), Verdict::Satisfied { by: vec![0] });
+    let long = "x".repeat(SUBJECT_BYTES_MAX + 1);
+    let long = json!({"approval": {"waitpoint": "deploy", "needed": 1, "subject": long}});
+    assert_eq!(condition(long).check().unwrap_err().field, Some("subject"));
+}
+
+#[test]
 fn the_names_wanted_are_listed_once_and_in_order() {
     let single = |at: &str, named: &str| json!({"single": {"waitpoint": at, "signal": named}});
     let waits = condition(json!({"all_of": [
@@ -451,6 +495,7 @@ fn conditions_are_pleasant_to_write_and_read_back_the_same() {
         json!({"approval": {"waitpoint": "deploy", "needed": 2, "by": ["ann", "bob", "cy"],
                             "not_by": "ann"}}),
         json!({"approval": {"waitpoint": "deploy", "needed": 1}}),
+        json!({"approval": {"waitpoint": "deploy", "needed": 1, "subject": "release 17"}}),
     ] {
         let condition = condition(document.clone());
         condition.check().unwrap();

@@ -31,6 +31,7 @@ use crate::commands::{
     replay, revoke, save_cursor, set_tags,
 };
 use crate::flows::{Asked, FlowDeed, slot_id};
+use crate::waiting::{self, WaitDeed};
 use crate::world::{World, create, tags, worker};
 
 /// Commands in a history.
@@ -67,6 +68,7 @@ pub enum Deed {
     SaveCursor,
     DropConsumer,
     Flow(FlowDeed),
+    Wait(WaitDeed),
 }
 
 /// Deeds, each as often as makes lives long and varied.
@@ -129,6 +131,35 @@ const FLOW_DEEDS: &[(Deed, usize)] = &[
     (Deed::Flow(FlowDeed::ReconcileSiblings), 5),
     (Deed::Flow(FlowDeed::ReconcileGroup), 4),
     (Deed::Flow(FlowDeed::TrimFlow), 2),
+    (Deed::Wait(WaitDeed::Suspend), 2),
+    (Deed::Wait(WaitDeed::Signal), 2),
+    (Deed::Wait(WaitDeed::TimeOut), 1),
+];
+
+/// The same for histories of suspensions.
+const WAIT_DEEDS: &[(Deed, usize)] = &[
+    (Deed::Create, 2),
+    (Deed::Claim, 20),
+    (Deed::Renew, 2),
+    (Deed::Steps, 1),
+    (Deed::Complete, 2),
+    (Deed::Fail, 2),
+    (Deed::Delay, 1),
+    (Deed::Cancel, 2),
+    (Deed::Revoke, 1),
+    (Deed::Replay, 6),
+    (Deed::ExpireLease, 4),
+    (Deed::Expire, 1),
+    (Deed::Trim, 1),
+    (Deed::Wait(WaitDeed::Suspend), 20),
+    (Deed::Wait(WaitDeed::Make), 10),
+    (Deed::Wait(WaitDeed::Close), 5),
+    (Deed::Wait(WaitDeed::Signal), 30),
+    (Deed::Wait(WaitDeed::Resume), 3),
+    (Deed::Wait(WaitDeed::TimeOut), 8),
+    (Deed::Wait(WaitDeed::ExpireWaitpoint), 4),
+    (Deed::Wait(WaitDeed::Seed), 1),
+    (Deed::Wait(WaitDeed::Rotate), 2),
 ];
 
 /// Which fence a worker presents.
@@ -183,7 +214,8 @@ pub fn histories() -> impl Strategy<Value = Vec<Step>> {
     let [create, submit] = [FlowDeed::CreateFlow, FlowDeed::Submit].map(Deed::Flow);
     let flow = prop_oneof![1 => birth(create, 2), 3 => birth(submit, 2)].boxed();
     prop_oneof![
-        2 => begun_by(Vec::new(), DEEDS, alone),
+        2 => begun_by(Vec::new(), DEEDS, alone.clone()),
+        2 => begun_by(Vec::new(), WAIT_DEEDS, alone),
         3 => begun_by(vec![flow], FLOW_DEEDS, together),
     ]
 }
@@ -221,15 +253,15 @@ fn steps(
         2 => (-500_i64..0).prop_map(Some),
         1 => (5_000_i64..200_000).prop_map(Some),
     ];
-    (jump_ms, asks(deeds, slots), -300_i64..600).prop_map(|(jump_ms, ask, again_ms)| Step {
-        jump_ms,
-        ask,
-        again_ms,
+    (jump_ms, asks(deeds, slots), -300_i64..600).prop_map(|(jump_ms, ask, again_ms)| {
+        // Retention looks at the members of before its batch, so it has batches of its own.
+        let apart = ask.deed == Deed::Flow(FlowDeed::TrimFlow);
+        Step { jump_ms: jump_ms.or(apart.then_some(0)), ask, again_ms }
     })
 }
 
 fn asks(deeds: &'static [(Deed, usize)], slots: BoxedStrategy<u128>) -> impl Strategy<Value = Ask> {
-    let keen = deeds == FLOW_DEEDS;
+    let keen = deeds != DEEDS;
     let deeds = deeds
         .iter()
         .flat_map(|(deed, weight)| std::iter::repeat_n(*deed, *weight))
@@ -318,6 +350,7 @@ impl Ask {
                 let asked = Asked { deed, slot: self.slot, fence, n };
                 asked.command(world).unwrap_or_else(|| Unhold { id }.into())
             }
+            Deed::Wait(deed) => waiting::Asked { deed, id, fence, n }.command(world),
         }
     }
 
@@ -329,8 +362,10 @@ impl Ask {
             | (Deed::Complete | Deed::Fail | Deed::Delay | Deed::Release, State::Active(_)) => true,
             _ => false, // not ours: nothing to be keen on
         };
-        let members = world.rows.executions.values().flatten().filter(|x| x.flow().is_some());
-        let mut suited: Vec<_> = members.filter(suits).map(|x| (x.id, x.fence())).collect();
+        let all = || world.rows.executions.values().flatten();
+        let in_flow = all().any(|x| x.flow().is_some());
+        let own = all().filter(|x| x.flow().is_some() == in_flow);
+        let mut suited: Vec<_> = own.filter(suits).map(|x| (x.id, x.fence())).collect();
         if self.keen && !suited.is_empty() {
             let at = usize::try_from(self.n / 5).unwrap() % suited.len();
             return suited.swap_remove(at);

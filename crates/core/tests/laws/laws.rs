@@ -158,7 +158,7 @@ fn the_end_is_final(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
     let kept = match &is.state {
         State::Terminal(_) => is.state == was.state && is.counts == was.counts,
         State::Runnable(_) => replayed && is.counts.replays == was.counts.replays + 1,
-        State::Active(_) => false,
+        State::Active(_) | State::Suspended(_) => false,
     };
     law(kept, || format!("{was:#?} became {is:#?}"))
 }
@@ -248,8 +248,10 @@ fn same_after_repeat(command: &Command, once: &World, twice: &World) -> bool {
 }
 
 pub fn same_rows(a: &World, b: &World) -> bool {
+    let same_waits = a.waits == b.waits;
     let (a, b) = (&a.rows, &b.rows);
-    present(&a.executions) == present(&b.executions)
+    same_waits
+        && present(&a.executions) == present(&b.executions)
         && present(&a.keys) == present(&b.keys)
         && present(&a.consumers) == present(&b.consumers)
         && present(&a.steps) == present(&b.steps)
@@ -278,6 +280,9 @@ fn presented(command: &Command) -> Option<(ExecutionId, Fence)> {
         Command::Cancel(c) => c.fence.map(|fence| (c.id, fence)),
         Command::WaitChildren(c) => Some((c.id, c.fence)),
         Command::ExtendFlow(c) => c.by,
+        Command::Suspend(c) => Some((c.id, c.fence)),
+        Command::CreateWaitpoint(c) => Some((c.id, c.fence)),
+        Command::CloseWaitpoint(c) => Some((c.id, c.fence)),
         Command::Create(_)
         | Command::Claim(_)
         | Command::Revoke(_)
@@ -308,6 +313,12 @@ fn presented(command: &Command) -> Option<(ExecutionId, Fence)> {
         | Command::CancelSiblings(_)
         | Command::ReconcileSiblings(_)
         | Command::ReconcileGroup(_)
-        | Command::TrimFlow(_) => None,
+        | Command::TrimFlow(_)
+        | Command::DeliverSignal(_)
+        | Command::Resume(_)
+        | Command::TimeOutSuspension(_)
+        | Command::ExpireWaitpoint(_)
+        | Command::SeedKey(_)
+        | Command::RotateKey(_) => None,
     }
 }

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/columns.rs"]
+mod columns;
 #[path = "../support/commands.rs"]
 mod commands;
 #[path = "../support/world.rs"]
@@ -17,6 +19,8 @@ mod graph;
 mod history;
 mod laws;
 mod store;
+mod waiting;
+mod waits;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +29,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use ff_core::{Code, Command, Outcome, Reply, WriteSet};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
+use columns::what_is_written_reads_back_the_same;
 use history::{Granted, Step, histories};
 use laws::{Law, Turn, a_repeat_changes_nothing_more, every_law_is_kept, law, same_rows};
-use store::Store;
+use store::{Store, same};
+use waits::suspensions_keep_every_law;
 use world::World;
 
 /// Histories that are tried, unless `PROPTEST_CASES` asks for more.
@@ -112,6 +118,19 @@ fn random_histories_reach_every_command_and_every_refusal() {
         Code::ExecutionTerminal,
         Code::GroupAlreadyFired,
         Code::DepsNotSatisfied,
+        Code::AlreadySuspended,
+        Code::ExecutionNotSuspended,
+        Code::WaitpointNotFound,
+        Code::WaitpointAlreadyExists,
+        Code::WaitpointNotPending,
+        Code::PendingWaitpointExpired,
+        Code::WaitpointClosed,
+        Code::TargetNotSignalable,
+        Code::SubjectMismatch,
+        Code::MissingToken,
+        Code::InvalidToken,
+        Code::TokenExpired,
+        Code::RotationConflict,
     ] {
         assert!(seen.refused.contains(&code), "{code} never came up");
     }
@@ -190,6 +209,8 @@ fn take_step(
     seen.borrow_mut().note(command, &outcome, &set);
     let turn = Turn { command, before: &before, after: &twin.world, outcome: &outcome, set: &set };
     every_law_is_kept(&turn)?;
+    suspensions_keep_every_law(&turn)?;
+    what_is_written_reads_back_the_same(&set);
     a_repeat_changes_nothing_more(&turn, step.again_ms)?;
     twin.store.write(&set, twin.world.now)?;
     twin.store.agrees_with(&twin.world)?;
@@ -197,6 +218,7 @@ fn take_step(
 }
 
 fn a_batch_equals_its_commands(singly: &Twin, at_once: &Twin) -> Law {
+    same("suspensions", &singly.world.waits, &at_once.world.waits)?;
     law(same_rows(&singly.world, &at_once.world), || "rows differ".to_owned())?;
     law(singly.world.dice.0 == at_once.world.dice.0, || "dice differ".to_owned())?;
     singly.store.equals(&at_once.store)

@@ -172,6 +172,7 @@ impl Store {
     fn knows_the_past_of(&self, x: &Execution) -> Law {
         let current = match &x.state {
             State::Active(active) => Some(&active.attempt),
+            State::Suspended(suspended) => Some(&suspended.attempt),
             State::Terminal(terminal) => terminal.attempt.as_ref(),
             State::Runnable(runnable) => match &runnable.next {
                 Next::Resume(attempt) => Some(attempt),

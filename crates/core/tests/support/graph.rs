@@ -84,7 +84,16 @@ impl World {
             | Key::Consumer(_)
             | Key::Step(..)
             | Key::Input(_)
-            | Key::Unseen(_) => unreachable!("these are not of flows"),
+            | Key::Unseen(_)
+            | Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => unreachable!("these are not of flows"),
         }
     }
 

@@ -21,11 +21,15 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     cancel, complete, delay, drop_consumer, fail, give_up, hold, journal, progress, release, renew,
-    replay, revoke, save_cursor, set_tags,
+    replay, revoke, save_cursor, seed_key, set_tags,
 };
 use crate::members::{
     any_of, beside_a_flow, cancel_flow, commands_about_others, dispatch, flow_beside,
     flow_commands, link, lose, member, others, race, stage,
+};
+use crate::suspensions::{
+    listening_samples, suspended_member_samples, suspended_samples, suspension_commands,
+    woken_samples,
 };
 use crate::world::{DAWN, LEASE_TTL_MS, Life, create, key};
 
@@ -71,24 +75,37 @@ fn creation() -> Create {
     Create { policy: Policy::parse(&policy()).unwrap(), ..create(1) }
 }
 
-fn waiting() -> Life {
-    Life::begin(creation())
+/// Nothing but a key to sign tokens with.
+fn unborn(creation: Create) -> Life {
+    let mut life = Life::unborn(creation);
+    life.tell(seed_key());
+    life
 }
 
-fn active() -> Life {
+fn begin(creation: Create) -> Life {
+    let mut life = unborn(creation);
+    life.tell(life.creation.clone());
+    life
+}
+
+fn waiting() -> Life {
+    begin(creation())
+}
+
+pub fn active() -> Life {
     let mut life = waiting();
     take(&mut life);
     life
 }
 
 /// A worker takes it and works for a moment.
-fn take(life: &mut Life) {
+pub fn take(life: &mut Life) {
     life.claim();
     life.pass(MOMENT_MS);
 }
 
 /// `active`, brought one step further.
-fn after(step: impl FnOnce(&mut Life)) -> Life {
+pub fn after(step: impl FnOnce(&mut Life)) -> Life {
     let mut life = active();
     step(&mut life);
     life
@@ -119,12 +136,22 @@ fn claim_and_pass(life: &mut Life, ms: u64) {
     life.pass(ms);
 }
 
+/// A lease that outlasts all but the clocks of its policy.
+pub fn held_long() -> Life {
+    let mut life = waiting();
+    claim_and_pass(&mut life, MOMENT_MS);
+    life
+}
+
 /// All samples, in the order in which a life may visit them.
 pub fn samples() -> Vec<Sample> {
     let chapters = [
         ("Before the first claim", waiting_samples()),
         ("After a worker had it", handed_back_samples()),
         ("While a worker has it", active_samples()),
+        ("While a worker has it and a waitpoint is open", listening_samples()),
+        ("While it is suspended", suspended_samples()),
+        ("After it was suspended", woken_samples()),
         ("After it ended", terminal_samples()),
     ];
     let beside = |told: Vec<Told>| -> Vec<Told> {
@@ -134,6 +161,7 @@ pub fn samples() -> Vec<Sample> {
     let chapters = chapters.map(|(chapter, samples)| (chapter, beside(samples))).into_iter();
     let chapters = chapters.chain([
         ("As a member of a flow, before its end", member_samples()),
+        ("As a member of a flow, suspended", suspended_member_samples()),
         ("As a member of a flow, after its end", ended_member_samples()),
     ]);
     let samples = chapters.flat_map(|(chapter, samples)| {
@@ -147,14 +175,14 @@ pub fn samples() -> Vec<Sample> {
 pub fn long_delayed() -> [Life; 2] {
     let until = DAWN.plus(2 * DEADLINE_MS);
     let creation = Create { delay_until: Some(until), ..creation() };
-    [Life::unborn(creation.clone()), Life::begin(creation)]
+    [unborn(creation.clone()), begin(creation)]
 }
 
 /// Its name, what it is, and its life so far.
-type Told = (&'static str, &'static str, Life);
+pub type Told = (&'static str, &'static str, Life);
 
 fn waiting_samples() -> Vec<Told> {
-    let delayed = Life::begin(Create { delay_until: Some(DAWN.plus(BACKOFF_MS)), ..creation() });
+    let delayed = begin(Create { delay_until: Some(DAWN.plus(BACKOFF_MS)), ..creation() });
     let mut held = waiting();
     held.tell(hold(held.id));
     let mut held_delayed = delayed.clone();
@@ -162,7 +190,7 @@ fn waiting_samples() -> Vec<Told> {
     let mut overdue = waiting();
     overdue.pass(DEADLINE_MS);
     vec![
-        ("absent", "not created", Life::unborn(creation())),
+        ("absent", "not created", unborn(creation())),
         ("new", "waiting for its first worker", waiting()),
         ("delayed", "created with a delay", delayed),
         ("held", "kept back by an operator", held),
@@ -268,10 +296,15 @@ fn terminal_samples() -> Vec<Told> {
 }
 
 /// A member that waits for others, and what happens next.
-fn joined(step: impl FnOnce(&mut Life)) -> Life {
+pub fn joined(step: impl FnOnce(&mut Life)) -> Life {
     let mut life = member(waiting());
     step(&mut life);
     life
+}
+
+/// The flow is told of the end of the first of the others.
+pub fn dispatch_first(life: &mut Life) {
+    dispatch(life, others(flow_beside(life.id))[0]);
 }
 
 fn member_samples() -> Vec<Told> {
@@ -285,14 +318,14 @@ fn member_samples() -> Vec<Told> {
     let let_go = joined(|life| {
         link(life, 0);
         crate::members::succeed(life, 0);
-        dispatch(life, others(flow_beside(life.id))[0]);
+        dispatch_first(life);
     });
     let won = joined(|life| {
         any_of(life);
         link(life, 0);
         link(life, 1);
         crate::members::succeed(life, 0);
-        dispatch(life, others(flow_beside(life.id))[0]);
+        dispatch_first(life);
     });
     let expecting = joined(|life| {
         take(life);
@@ -306,7 +339,7 @@ fn member_samples() -> Vec<Told> {
         race(life);
         take(life);
         crate::members::succeed(life, 0);
-        dispatch(life, others(flow_beside(life.id))[0]);
+        dispatch_first(life);
     });
     vec![
         ("member", "waiting, and waits for no other member", member(waiting())),
@@ -341,7 +374,7 @@ fn ended_member_samples() -> Vec<Told> {
     let skipped = joined(|life| {
         link(life, 0);
         lose(life, 0);
-        dispatch(life, others(flow_beside(life.id))[0]);
+        dispatch_first(life);
     });
     let mut revivable = skipped.clone();
     let upstream = others(flow_beside(revivable.id))[0];
@@ -421,6 +454,8 @@ pub fn cases(life: &Life) -> Vec<Case> {
         case("", save_cursor(1).into()),
         case("", drop_consumer().into()),
     ];
+    let about_waits = suspension_commands(life).into_iter();
+    cases.extend(about_waits.map(|(label, command)| case(label, command)));
     cases.extend(flow_commands(life).into_iter().map(|command| case("", command)));
     let others = commands_about_others(life).into_iter();
     cases.extend(others.map(|(label, command)| case(label, command)));

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 mod graph;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use ff_core::decide::claim::{Claim, Leased};
 use ff_core::decide::create::Create;
 use ff_core::event::{CursorKind, Event, EventName};
 use ff_core::execution::{AttemptRecord, Fence, Tags, Worker, first_epoch};
-use ff_core::fold::{Blob, BlobRef, Cx, Key};
+use ff_core::fold::{Blob, BlobRef, Cx, Key, WaitSet};
 use ff_core::state::{AttemptState, PublicState, StateVector, vector};
 use ff_core::text::{
     Creator, Encoding, IdempotencyKey, Kind, LaneId, Namespace, WorkerId, WorkerInstanceId,
@@ -27,6 +28,8 @@ use ff_core::{
 };
 use serde_json::Value;
 use uuid::Uuid;
+
+pub use waits::Waits;
 
 /// When every world begins.
 pub const DAWN: Millis = Millis(1_000_000);
@@ -57,6 +60,8 @@ pub struct World {
     pub owed: BTreeSet<(FlowId, ExecutionId)>,
     /// Payloads and results.
     pub blobs: BTreeMap<BlobRef, Blob>,
+    /// What is kept of suspensions.
+    pub waits: Waits,
     pub dice: Dice,
 }
 
@@ -68,6 +73,7 @@ impl World {
             rows: WorkingSet::default(),
             owed: BTreeSet::new(),
             blobs: BTreeMap::new(),
+            waits: Waits::default(),
             dice: Dice(seed),
         }
     }
@@ -75,6 +81,7 @@ impl World {
     /// Loads what the commands need (what was never written is absent) and folds them.
     pub fn fold(&mut self, commands: &[Command]) -> (Vec<Outcome>, WriteSet) {
         graph::begin_batch(&mut self.rows);
+        self.rows.waits = WaitSet::default();
         for command in commands {
             command.validate(&self.config).unwrap();
             for _ in 0..3 {
@@ -92,6 +99,7 @@ impl World {
         self.owed.extend(&set.graph.owed.insert);
         self.blobs.retain(|at, _| !set.removed.contains(&at.execution()));
         self.blobs.extend(set.blobs.iter().map(|blob| (blob.at, blob.clone())));
+        self.waits.write(&set);
         (outcomes, set)
     }
 
@@ -125,6 +133,15 @@ impl World {
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => self.load_graph(key),
+            Key::Suspension(_)
+            | Key::Waitpoints(_)
+            | Key::Waitpoint(..)
+            | Key::Received(_)
+            | Key::Arrived(_)
+            | Key::Signal(..)
+            | Key::SignalKey(..)
+            | Key::SuspendKey(..)
+            | Key::Keyring => self.waits.load(key, &mut self.rows.waits),
         }
     }
 
