@@ -19,7 +19,7 @@ const STREAM_SILENCE_MS = 40_000; // the server writes a comment every 15 s
 const STREAM_BACKOFF_MAX_MS = 15_000;
 const GRAPH_NODES_MAX = 300; // more nodes are a table
 const GRAPH_EDGES_MAX = 1000; // the most that the API hands out at once
-const STATES = ['waiting', 'delayed', 'waiting_children', 'active', 'completed', 'failed', 'cancelled', 'expired', 'skipped'];
+const STATES = ['waiting', 'delayed', 'waiting_children', 'active', 'suspended', 'completed', 'failed', 'cancelled', 'expired', 'skipped'];
 const FLOW_STATES = ['open', 'completed', 'failed', 'cancelled'];
 // The names are those of the API, so that a shared link reads like a request.
 const FILTERS = ['state', 'lane_id', 'execution_kind', 'tag', 'namespace'];
@@ -211,7 +211,7 @@ const stateWord = (state) => el('span', { class: `state is-${state}` }, el('i'),
 const barOf = (percent, props) => el('span', { ...props, class: `bar ${props?.class ?? ''}` },
   el('i', { style: { width: `${percent}%` } }));
 
-const isTerminal = (x) => !['waiting', 'delayed', 'waiting_children', 'active'].includes(x.public_state);
+const isTerminal = (x) => !['waiting', 'delayed', 'waiting_children', 'active', 'suspended'].includes(x.public_state);
 /** Until when it waits. The snapshot says it only inside its sentence. */
 const wakeAt = (x) => Number(/until (\d+)/.exec(x.blocking_detail ?? '')?.[1] ?? 0);
 
@@ -766,7 +766,7 @@ const TONES = {
   success: 'completed', failed: 'failed', cancelled: 'cancelled', expired: 'expired', skipped: 'skipped',
   ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled', ended_expired: 'expired',
   interrupted_reclaimed: 'expired', attempt_failed: 'failed', lease_expired: 'expired', lease_revoked: 'expired',
-  under_way: 'active', paused: 'delayed', held: 'delayed',
+  under_way: 'active', paused: 'delayed', held: 'delayed', suspended: 'suspended', escalated: 'suspended',
 };
 
 // Without a lease nobody works on it: it sleeps, or it was given back.
@@ -789,6 +789,10 @@ function describe(event) {
     case 'lease_revoked': return `attempt ${event.attempt_index}: taken from ${worker}: ${event.reason}`;
     case 'lease_reclaimed': return `attempt ${event.attempt_index}: taken over by ${worker}`;
     case 'priority_changed': return `from ${event.from} to ${event.to}`;
+    case 'suspended': return `attempt ${event.attempt_index}: ${words(event.reason)}`;
+    case 'signal':
+      return `${event.signal_name}${event.source_identity ? ` from ${event.source_identity}` : ''}: ${words(event.effect)}`;
+    case 'escalated': return 'nobody came in time: an operator is waited for';
     case 'replayed': return `after ${event.outcome}: ${event.reason}`;
     default: return event.reason ?? '';
   }
@@ -1207,7 +1211,7 @@ function flowPanels(flow) {
 }
 
 // What has ended comes first, as in a bar that fills.
-const BUCKETS = ['completed', 'skipped', 'cancelled', 'expired', 'failed', 'active', 'delayed', 'waiting', 'waiting_children'];
+const BUCKETS = ['completed', 'skipped', 'cancelled', 'expired', 'failed', 'active', 'suspended', 'delayed', 'waiting', 'waiting_children'];
 
 /** What the members are doing: a bar, and a button for each state that lists those in it. */
 function buckets(summary) {
@@ -1226,7 +1230,7 @@ function buckets(summary) {
 
 const nameOf = (x) => x.node ?? shortId(x.execution_id);
 // What a person looks for first.
-const URGENCY = ['failed', 'expired', 'cancelled', 'active', 'delayed', 'waiting', 'waiting_children', 'skipped', 'completed'];
+const URGENCY = ['failed', 'expired', 'cancelled', 'suspended', 'active', 'delayed', 'waiting', 'waiting_children', 'skipped', 'completed'];
 const collator = new Intl.Collator('en', { numeric: true });
 const byName = (a, b) => collator.compare(nameOf(a), nameOf(b)) || (a.execution_id < b.execution_id ? -1 : 1);
 const byState = (a, b) =>

@@ -3,6 +3,9 @@
 //! A server without a token listens on loopback addresses only, and also refuses what a page of
 //! another site makes a browser of this machine send: requests that are addressed to another name,
 //! or that come from another origin.
+//!
+//! Signals are the exception: a waitpoint token or a link is authority enough, for the one thing it
+//! names. Routes that take them stand outside the guard, and say themselves who may come in.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -75,7 +78,8 @@ impl Door {
         token.map_or(Self::Loopback, Self::Token)
     }
 
-    fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    /// Refuses who is not let in.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
         match self {
             Self::Token(token) => {
                 let presented = text(headers, &header::AUTHORIZATION).and_then(bearer);
@@ -119,12 +123,17 @@ fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Lets in who may come in, and keeps what is answered out of caches.
+/// Lets in who may come in.
 pub async fn guard(State(server): State<Server>, request: Request, next: Next) -> Response {
-    let mut response = match server.0.door.check(request.headers()) {
+    match server.door().check(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
-    };
+    }
+}
+
+/// Keeps what is answered out of caches.
+pub async fn uncached(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -1,7 +1,7 @@
 //! The documentation as pages: the document of the API and the list of codes, written as HTML once,
 //! when somebody first asks. No script, and nothing from elsewhere.
 
-mod html;
+pub mod html;
 mod schema;
 
 use std::fmt::Write as _;

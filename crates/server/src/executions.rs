@@ -116,7 +116,7 @@ fn result_of(x: &Execution) -> Result<Option<BlobRef>, Refused> {
     };
     let terminal = match &x.state {
         Stands::Terminal(terminal) => terminal,
-        Stands::Runnable(_) | Stands::Active(_) => {
+        Stands::Runnable(_) | Stands::Active(_) | Stands::Suspended(_) => {
             let said = format!("{} is {}, not terminal", x.id, x.state.phase());
             return refuse(Rejection::new(Code::ExecutionNotTerminal, said).into());
         }

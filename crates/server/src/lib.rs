@@ -1,5 +1,5 @@
-//! Serves the HTTP protocol of `ff-wire` before one engine: executions, flows, claims, reports,
-//! events, metrics and the pages that explain them.
+//! Serves the HTTP protocol of `ff-wire` before one engine: executions, flows, suspensions, claims,
+//! reports, events, metrics and the pages that explain them.
 //!
 //! What must stay true:
 //!
@@ -7,7 +7,9 @@
 //! * whatever goes wrong, also before a handler is reached, is answered as a problem with a code;
 //! * a client that goes away drops the future that served it: a claim gives its work back;
 //! * everything that waits ends when the server closes, and everything else has a time limit;
-//! * without a token nobody but this machine is served.
+//! * without a token nobody but this machine is served, except who brings the token of a waitpoint
+//!   or a link, and then only with that one signal;
+//! * what opens something (tokens, links, secrets) is in no log.
 
 mod auth;
 mod batch;
@@ -21,6 +23,7 @@ mod flows;
 mod health;
 mod lanes;
 mod leases;
+mod links;
 mod metrics;
 mod openapi;
 mod options;
@@ -31,9 +34,13 @@ mod request;
 mod responses;
 mod router;
 mod serve;
+mod signals;
+mod signing_keys;
 mod steering;
 mod steps;
 mod stream;
+mod suspensions;
+mod waitpoints;
 
 use std::sync::Arc;
 
@@ -43,7 +50,7 @@ use ff_engine::Engine;
 
 pub use auth::{Exposed, MalformedToken, Token, check_address};
 pub use openapi::document;
-pub use options::{Limits, Options};
+pub use options::{Limits, MalformedKey, Options, SigningKey};
 pub use request::parse as read_json;
 pub use router::router;
 pub use serve::{Drained, ServeError, serve};
@@ -68,10 +75,14 @@ struct Shared {
 
 impl Server {
     fn new(options: Options) -> Self {
-        let Options { engine, backend_name, token, limits } = options;
+        let Options { engine, backend_name, token, limits, signing_key: _ } = options;
         let door = Door::new(token);
         let (drain, metrics) = (Drain::default(), Metrics::default());
         Self(Arc::new(Shared { engine, backend_name, door, limits, drain, metrics }))
+    }
+
+    fn door(&self) -> &Door {
+        &self.0.door
     }
 
     fn engine(&self) -> &Engine {

@@ -25,6 +25,8 @@ use crate::router::routes;
         (name = "executions", description = "Creating executions and reading them."),
         (name = "steering", description = "What operators do to executions."),
         (name = "flows", description = "Executions that wait for each other, as one graph."),
+        (name = "suspensions", description = "Executions that wait for people, callbacks or times, \
+            and the signals that let them go on."),
         (name = "workers", description = "Claiming work, keeping it, and reporting about it."),
         (name = "events", description = "What happened, as it happens."),
         (name = "lanes", description = "How much there is to do."),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ff_core::decide::keys::{SecretHex, SeedKey};
+use ff_core::limits::SEED_SECRET_BYTES;
 use ff_engine::Engine;
 
 use crate::auth::Token;
@@ -17,12 +19,52 @@ pub struct Options {
     pub token: Option<Token>,
     /// Its bounds.
     pub limits: Limits,
+    /// The key that a store without any is to sign with; without one, such a store makes its own.
+    pub signing_key: Option<SigningKey>,
 }
 
 impl Options {
     /// A server without a token, with the default bounds.
     pub fn new(engine: Engine, backend_name: &'static str) -> Self {
-        Self { engine, backend_name, token: None, limits: Limits::default() }
+        let limits = Limits::default();
+        Self { engine, backend_name, token: None, limits, signing_key: None }
+    }
+}
+
+/// The first key of a store, as an operator writes it. Its secret shows itself to nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigningKey {
+    kid: String,
+    secret_hex: SecretHex,
+}
+
+/// A signing key that cannot be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a signing key is a name, a colon and 64 hexadecimal digits, like k1:00112233…")]
+pub struct MalformedKey;
+
+impl SigningKey {
+    /// The variable of the environment that holds it.
+    pub const VARIABLE: &str = "FLOWFABRIC_SIGNING_KEY";
+
+    /// Reads `<kid>:<64 hexadecimal digits>`.
+    pub fn parse(text: &str) -> Result<Self, MalformedKey> {
+        let (kid, digits) = text.trim().split_once(':').ok_or(MalformedKey)?;
+        let whole = digits.len() == 2 * SEED_SECRET_BYTES;
+        if kid.is_empty() || !whole || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(MalformedKey);
+        }
+        Ok(Self { kid: kid.to_owned(), secret_hex: SecretHex(digits.to_owned()) })
+    }
+
+    /// Its name.
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// The command that gives it to a store.
+    pub fn into_command(self) -> SeedKey {
+        SeedKey { kid: self.kid, secret_hex: self.secret_hex }
     }
 }
 
@@ -54,5 +96,27 @@ impl Default for Limits {
             drain_notice: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signing_key_is_read_and_its_secret_is_never_printed() {
+        let digits = "c0ffee00".repeat(8);
+        let key = SigningKey::parse(&format!("2026-11:{digits}\n")).unwrap();
+        assert_eq!(key.kid(), "2026-11");
+        assert!(!format!("{key:?}").contains("c0ffee"), "{key:?}");
+        let seed = key.into_command();
+        assert_eq!(seed.secret_hex.0, digits);
+        for other in ["", "k1", "k1:", ":00", &digits, "k1:c0ffee", &format!("k1:{digits}0")] {
+            let refused = SigningKey::parse(other).unwrap_err().to_string();
+            assert!(!refused.contains("c0ffee"), "{refused}");
+        }
+        let odd = format!("k1:{}", "zz".repeat(32));
+        assert_eq!(SigningKey::parse(&odd), Err(MalformedKey));
     }
 }

@@ -31,6 +31,20 @@ impl Refused {
     pub fn into_problem(self) -> Problem {
         *self.0
     }
+
+    /// What is wrong, with its status, once the log knows.
+    pub fn into_logged(self) -> (StatusCode, Problem) {
+        let problem = *self.0;
+        let status =
+            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // What is overloaded is not helped by a line for every request.
+        if problem.retryable {
+            tracing::debug!(code = problem.code, detail = problem.detail, "a request must wait");
+        } else if status.is_server_error() {
+            tracing::warn!(code = problem.code, detail = problem.detail, "a request failed");
+        }
+        (status, problem)
+    }
 }
 
 impl From<Problem> for Refused {
@@ -62,15 +76,7 @@ impl From<Error> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let problem = *self.0;
-        let status =
-            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // What is overloaded is not helped by a line for every request.
-        if problem.retryable {
-            tracing::debug!(code = problem.code, detail = problem.detail, "a request must wait");
-        } else if status.is_server_error() {
-            tracing::warn!(code = problem.code, detail = problem.detail, "a request failed");
-        }
+        let (status, problem) = self.into_logged();
         let body = serde_json::to_vec(&problem).expect("a problem has only string keys");
         let content = (header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         let mut response = (status, [content], body).into_response();

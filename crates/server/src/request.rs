@@ -11,12 +11,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use ff_core::{EdgeId, ExecutionId, FlowId, Rejection};
+use ff_wire::id::read_uuid;
 use ff_wire::{HttpCode, Problem};
 use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::{IntoParams, PartialSchema};
+use uuid::Uuid;
 
 use crate::Server;
 use crate::problem::Refused;
@@ -41,6 +43,12 @@ pub struct InFlowEdge(pub FlowId, pub EdgeId);
 
 /// The flow and the execution that the path names.
 pub struct InFlowGroup(pub FlowId, pub ExecutionId);
+
+/// The execution and the waitpoint that the path names.
+pub struct OnWaitpoint(pub ExecutionId, pub Uuid);
+
+/// The link that the path is.
+pub struct Followed(pub String);
 
 impl<T: DeserializeOwned> FromRequest<Server> for Body<T> {
     type Rejection = Refused;
@@ -117,6 +125,23 @@ impl FromRequestParts<Server> for InFlowGroup {
     }
 }
 
+impl FromRequestParts<Server> for OnWaitpoint {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        let (id, waitpoint): (String, String) = path(parts, server, "execution_id").await?;
+        Ok(Self(id.parse()?, read_uuid("waitpoint_id", &waitpoint)?))
+    }
+}
+
+impl FromRequestParts<Server> for Followed {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Refused> {
+        Ok(Self(path(parts, server, "link").await?))
+    }
+}
+
 /// What stands in the path; `field` is what it is an id of.
 async fn path<T: DeserializeOwned + Send>(
     parts: &mut Parts,
@@ -169,6 +194,19 @@ impl IntoParams for InFlowGroup {
     }
 }
 
+impl IntoParams for OnWaitpoint {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let execution = in_path("id", "The id of the execution, percent-encoded.", EXECUTION);
+        vec![execution, in_path("waitpoint_id", "The id of the waitpoint.", UUID)]
+    }
+}
+
+impl IntoParams for Followed {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("link", "The link, as it was handed out.", "AQAAAAJrMQ")]
+    }
+}
+
 fn in_path(name: &str, description: &str, example: &str) -> Parameter {
     ParameterBuilder::new()
         .name(name)
@@ -180,11 +218,18 @@ fn in_path(name: &str, description: &str, example: &str) -> Parameter {
         .build()
 }
 
-/// JSON is the only language spoken; what is sent must say that it is.
-fn check_media_type(headers: &HeaderMap) -> Result<(), Refused> {
+/// What the body of a request is declared as, without parameters.
+pub fn media_type(headers: &HeaderMap) -> String {
     let declared = headers.get(header::CONTENT_TYPE);
     let text = declared.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// JSON is the only language spoken; what is sent must say that it is.
+pub fn check_media_type(headers: &HeaderMap) -> Result<(), Refused> {
+    let declared = headers.get(header::CONTENT_TYPE);
+    let text = declared.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = media_type(headers);
     let is_json = essence == "application/json"
         || essence.starts_with("application/") && essence.ends_with("+json");
     if is_json {
@@ -197,7 +242,8 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refused> {
     Err(Refused::http(HttpCode::UnsupportedMediaType, said))
 }
 
-async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
+/// The whole body, unless it is too large.
+pub async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
     let too_large = || {
         let said = format!("the body is larger than {max} bytes");
         Refused::http(HttpCode::BodyTooLarge, said)

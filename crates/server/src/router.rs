@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use ff_wire::{HttpCode, WAIT_MS_MAX};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -19,8 +19,9 @@ use crate::openapi::Api;
 use crate::options::Options;
 use crate::problem::{Refused, method_not_allowed, panicked, route_not_found};
 use crate::{
-    Server, auth, claims, creation, docs, events, executions, flows, health, lanes, leases,
-    metrics, openapi, page, reports, steering, steps, stream,
+    Server, auth, claims, creation, docs, events, executions, flows, health, lanes, leases, links,
+    metrics, openapi, page, reports, signals, signing_keys, steering, steps, stream, suspensions,
+    waitpoints,
 };
 
 /// All routes. A route is added here, with its description, or not at all.
@@ -31,6 +32,8 @@ pub struct Routes {
     waiting: OpenApiRouter<Server>,
     /// Under `/v1`, end when the reader goes.
     endless: OpenApiRouter<Server>,
+    /// Under `/v1`, for whoever brings the token of a waitpoint or a link.
+    invited: OpenApiRouter<Server>,
     /// For everyone.
     open: OpenApiRouter<Server>,
 }
@@ -62,6 +65,7 @@ pub fn routes() -> Routes {
             .routes(routes!(steps::record, steps::list))
             .routes(routes!(flows::members::wait))
             .merge(of_flows())
+            .merge(of_suspensions())
             .routes(routes!(lanes::depths))
             .routes(routes!(lanes::counts))
             .routes(routes!(health::info)),
@@ -73,6 +77,9 @@ pub fn routes() -> Routes {
             .routes(routes!(claims::claim))
             .routes(routes!(events::read)),
         endless: OpenApiRouter::new().routes(routes!(stream::follow)),
+        invited: OpenApiRouter::new()
+            .routes(routes!(signals::deliver))
+            .routes(routes!(links::read, links::follow)),
         open: OpenApiRouter::new()
             .routes(routes!(health::lives))
             .routes(routes!(health::ready))
@@ -101,25 +108,46 @@ fn of_flows() -> OpenApiRouter<Server> {
         .routes(routes!(flows::edges::describe))
 }
 
+/// Those about suspensions and what lets them end that need the token of the server.
+fn of_suspensions() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(suspensions::suspend))
+        .routes(routes!(suspensions::resume))
+        .routes(routes!(suspensions::describe))
+        .routes(routes!(suspensions::list))
+        .routes(routes!(waitpoints::create, waitpoints::list))
+        .routes(routes!(waitpoints::list_all))
+        .routes(routes!(waitpoints::close))
+        .routes(routes!(waitpoints::token))
+        .routes(routes!(waitpoints::link))
+        .routes(routes!(signals::list))
+        .routes(routes!(signals::observed))
+        .routes(routes!(signals::decide))
+        .routes(routes!(signing_keys::list))
+        .routes(routes!(signing_keys::rotate))
+}
+
 impl Routes {
     /// The description of all of them.
     pub fn document(self) -> utoipa::openapi::OpenApi {
-        let Self { prompt, waiting, endless, open } = self;
+        let Self { prompt, waiting, endless, invited, open } = self;
         let all = OpenApiRouter::with_openapi(Api::openapi());
-        all.merge(prompt).merge(waiting).merge(endless).merge(open).into_openapi()
+        let all = all.merge(prompt).merge(waiting).merge(endless).merge(invited);
+        all.merge(open).into_openapi()
     }
 }
 
 /// The routes of a server, without a listener: for those who have one of their own.
 ///
-/// Such a server never closes; [`serve`](crate::serve) does that, and checks the address.
+/// Such a server never closes; [`serve`](crate::serve) does that, checks the address, and gives the
+/// store its first signing key.
 pub fn router(options: Options) -> axum::Router {
     assemble(&Server::new(options))
 }
 
 /// The routes of a server.
 pub fn assemble(server: &Server) -> axum::Router {
-    let Routes { prompt, waiting, endless, open } = routes();
+    let Routes { prompt, waiting, endless, invited, open } = routes();
     let plain = |routes: OpenApiRouter<Server>| routes.split_for_parts().0;
     let promptly = server.limits().request_timeout;
     let patiently = promptly + Duration::from_millis(WAIT_MS_MAX);
@@ -128,8 +156,11 @@ pub fn assemble(server: &Server) -> axum::Router {
         .merge(plain(waiting).route_layer(from_fn_with_state(patiently, within)))
         .merge(plain(endless))
         .route_layer(from_fn_with_state(server.clone(), auth::guard));
+    let invited = plain(invited).route_layer(from_fn_with_state(promptly, within));
     let open = plain(open).route_layer(from_fn_with_state(promptly, within));
     guarded
+        .merge(invited)
+        .route_layer(from_fn(auth::uncached))
         .merge(open)
         .fallback(route_not_found)
         .method_not_allowed_fallback(method_not_allowed)

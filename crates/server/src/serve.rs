@@ -8,6 +8,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::Code;
+use ff_core::decide::keys::Seeded;
+use ff_engine::Error;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -18,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::Server;
 use crate::auth::{Exposed, check_address};
 use crate::drain::Phase;
-use crate::options::Options;
+use crate::options::{Options, SigningKey};
 use crate::router::assemble;
 
 /// How long to wait when no connection can be accepted: usually there are too many open files.
@@ -30,6 +33,15 @@ pub enum ServeError {
     /// Others could reach it, and there is no token.
     #[error(transparent)]
     Exposed(#[from] Exposed),
+    /// The store does not sign with the key that it was to begin with.
+    #[error("cannot sign with the key of {}: {why}", SigningKey::VARIABLE)]
+    SigningKey {
+        /// What stands against it.
+        why: String,
+    },
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(ff_engine::Error),
     /// The listener cannot tell its address.
     #[error("cannot tell the address of the listener")]
     Listener(#[from] io::Error),
@@ -46,13 +58,15 @@ pub struct Drained {
 /// `drain_notice` says nothing else changes, then nothing is accepted any more, what waits is
 /// answered at once, and what runs may finish until `drain_timeout`.
 ///
-/// Refuses to serve an address that others could reach without a token.
+/// Refuses to serve an address that others could reach without a token, and a store that has
+/// another signing key than the one it is to begin with.
 pub async fn serve(
     listener: TcpListener,
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Drained, ServeError> {
     check_address(listener.local_addr()?, options.token.as_ref())?;
+    seed(&options).await?;
     let server = Server::new(options);
     let limits = server.limits();
     let mut doors = Doors {
@@ -67,6 +81,27 @@ pub async fn serve(
     drop(listener);
     server.drain().enter(Phase::Closing);
     Ok(doors.close(limits.drain_timeout).await)
+}
+
+/// Gives a store its first signing key, if there is one to give.
+async fn seed(options: &Options) -> Result<(), ServeError> {
+    let Some(key) = options.signing_key.clone() else { return Ok(()) };
+    let kid = key.kid().to_owned();
+    let refuse = |why| Err(ServeError::SigningKey { why });
+    match options.engine.seed_waitpoint_hmac_secret(key.into_command()).await {
+        // One that was replaced since is still known for a while: nothing is wrong with that.
+        Ok(Seeded::Seeded | Seeded::AlreadySeeded { same_secret: true }) => Ok(()),
+        Ok(Seeded::AlreadySeeded { same_secret: false }) => {
+            let why = "is stored with another secret; rotate to a key with a new name";
+            refuse(format!("kid {kid:?} {why}"))
+        }
+        // Another key signs.
+        Err(Error::Rejected(rejection)) if rejection.code == Code::InvalidInput => {
+            refuse(format!("{} (POST /v1/signing-keys/rotate)", rejection.message))
+        }
+        Err(Error::Rejected(rejection)) => refuse(rejection.message),
+        Err(error @ Error::Store(_)) => Err(ServeError::Store(error)),
+    }
 }
 
 /// Open connections, and what serves them.

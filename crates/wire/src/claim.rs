@@ -162,7 +162,7 @@ impl From<Claimed> for ClaimedExecution {
         let (timeout_at, failure) = match &x.state {
             State::Active(active) => (active.timeout_at, active.attempt.after.clone()),
             // What is leased is active; a worker does without these all the same.
-            State::Runnable(_) | State::Terminal(_) => (None, None),
+            State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => (None, None),
         };
         let (input, input_base64, encoding) = fields_of(claimed.input);
         Self {

@@ -2,6 +2,7 @@
 //! the engine's own types.
 
 mod flow;
+mod suspension;
 
 use ff_core::decide::create::Create;
 use ff_core::execution;

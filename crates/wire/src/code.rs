@@ -89,6 +89,8 @@ pub fn status_of(code: Code) -> u16 {
     match (code.class(), code) {
         (Class::NotFound, _) => 404,
         (Class::Validation, Code::PayloadTooLarge) => 413,
+        // Not 401, which would ask for the token of the server: that one would not help.
+        (Class::Validation, Code::MissingToken | Code::InvalidToken | Code::TokenExpired) => 403,
         (Class::Validation, _) => 400,
         // To wait a moment and ask the same does not help with these.
         (Class::Conflict | Class::State, _)
@@ -121,14 +123,15 @@ mod tests {
             404 consumer_not_found
             404 flow_not_found
             404 edge_not_found
+            404 waitpoint_not_found
             400 invalid_input
             400 invalid_policy_json
             400 invalid_capabilities
             400 invalid_tag_key
             413 payload_too_large
-            400 missing_token
-            400 invalid_token
-            400 token_expired
+            403 missing_token
+            403 invalid_token
+            403 token_expired
             400 invalid_kid
             400 invalid_secret_hex
             400 invalid_grace_ms
@@ -155,6 +158,16 @@ mod tests {
             409 deps_not_satisfied
             409 step_conflict
             409 journal_full
+            409 already_suspended
+            409 execution_not_suspended
+            409 target_not_signalable
+            409 waitpoint_closed
+            409 waitpoint_not_pending
+            409 pending_waitpoint_expired
+            409 waitpoint_already_exists
+            409 subject_mismatch
+            409 signal_limit_exceeded
+            409 too_many_waitpoints
             409 execution_not_leaseable
             400 capability_mismatch
             409 execution_not_active

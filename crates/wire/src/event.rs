@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use ff_core::event::{self, Cursor, EventName, Filter};
 use ff_core::flow::{CancellationPolicy, FlowWord};
 use ff_core::state::TerminalOutcome;
+use ff_core::suspension::{Effect, SuspensionReason};
 use ff_core::text::{LaneId, Namespace};
 use ff_core::{Code, ExecutionId, FlowId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 use crate::bounds::{check_limit, check_wait};
 use crate::search::read_tag;
@@ -113,6 +115,39 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Its worker gave it back until something happens.
+    Suspended {
+        /// The attempt that is paused.
+        attempt_index: u32,
+        /// Why.
+        #[schema(value_type = words::SuspensionReason)]
+        reason: SuspensionReason,
+    },
+    /// A signal was accepted.
+    Signal {
+        /// Which.
+        #[schema(value_type = String, format = "uuid")]
+        signal_id: Uuid,
+        /// Where it arrived.
+        #[schema(value_type = String, format = "uuid")]
+        waitpoint_id: Uuid,
+        /// What it says.
+        signal_name: String,
+        /// Who sent it; empty when nobody in particular.
+        source_identity: String,
+        /// The digest of what its sender decided on.
+        subject: Option<String>,
+        /// What it led to.
+        #[schema(value_type = words::Effect)]
+        effect: Effect,
+    },
+    /// It goes on without a signal that it waited for.
+    Resumed {
+        /// Why.
+        reason: String,
+    },
+    /// Nobody came in time: it waits for an operator now.
+    Escalated,
     /// An operator keeps it from being claimed.
     Held {
         /// Why.
@@ -178,6 +213,20 @@ impl From<event::EventKind> for Event {
             }
             Kind::PriorityChanged { from, to } => Self::PriorityChanged { from, to },
             Kind::Replayed { outcome, reason } => Self::Replayed { outcome, reason },
+            Kind::Suspended { attempt_index, reason } => Self::Suspended { attempt_index, reason },
+            Kind::Signal { signal_id, waitpoint_id, name, source_identity, subject, effect } => {
+                let signal_name = name.into();
+                Self::Signal {
+                    signal_id,
+                    waitpoint_id,
+                    signal_name,
+                    source_identity,
+                    subject,
+                    effect,
+                }
+            }
+            Kind::Resumed { reason } => Self::Resumed { reason },
+            Kind::Escalated => Self::Escalated,
             Kind::Held { reason } => Self::Held { reason },
             Kind::Unheld => Self::Unheld,
             Kind::FlowCancelRequested { policy, reason, members } => Self::FlowCancelRequested {
@@ -336,7 +385,6 @@ impl From<ff_core::EventPage> for EventPage {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use serde_json::json;
-    use uuid::Uuid;
 
     use super::*;
 

@@ -14,9 +14,12 @@ pub mod bounds;
 pub mod claim;
 mod client;
 pub mod code;
+pub mod condition;
 pub mod create;
 pub mod event;
 pub mod flow;
+pub mod hidden;
+pub mod id;
 pub mod info;
 pub mod lane;
 pub mod lease;
@@ -26,9 +29,13 @@ pub mod problem;
 pub mod report;
 pub mod result;
 pub mod search;
+pub mod signal;
+pub mod signing_key;
 pub mod snapshot;
 pub mod steer;
 pub mod step;
+pub mod suspension;
+pub mod waitpoint;
 mod words;
 
 pub use bounds::WAIT_MS_MAX;
@@ -41,6 +48,7 @@ pub use flow::{
     EdgeSnapshot, ExtendAnswer, ExtendRequest, FlowPage, FlowSearchParams, FlowSnapshot,
     FlowSummary, MemberPage, MemberParams, NewFlow,
 };
+pub use hidden::Hidden;
 pub use info::{Health, Info};
 pub use lease::{Fence, RenewAnswer, RenewRequest};
 pub use payload::{Json, Payload};
@@ -48,5 +56,18 @@ pub use problem::Problem;
 pub use report::{Report, ReportsAnswer, ReportsRequest};
 pub use result::{InputAnswer, ResultAnswer};
 pub use search::{ExecutionPage, SearchParams, WaitParams};
+pub use signal::{
+    DecisionRequest, ObservedAnswer, ObservedParams, OfferAnswer, SignalAnswer, SignalLine,
+    SignalPage, SignalParams, SignalRequest,
+};
+pub use signing_key::{RotateAnswer, RotateRequest, SigningKeysAnswer};
 pub use snapshot::{ExecutionSnapshot, History};
 pub use step::{StepLine, StepPage, StepParams, StepsRequest};
+pub use suspension::{
+    ResumeAnswer, ResumeRequest, SuspendAnswer, SuspendRequest, SuspendedPage, SuspendedParams,
+    SuspensionAnswer, SuspensionSnapshot,
+};
+pub use waitpoint::{
+    CloseAnswer, CloseRequest, LinkAnswer, LinkRequest, NewWaitpoint, TokenAnswer, WaitpointPage,
+    WaitpointParams, WaitpointSnapshot,
+};

@@ -108,6 +108,8 @@ pub(crate) struct Names {
 pub(crate) const INPUT: Names = Names { json: "input", base64: "input_base64" };
 /// The fields of a result.
 pub(crate) const RESULT: Names = Names { json: "result", base64: "result_base64" };
+/// The fields of what a signal carries.
+pub(crate) const PAYLOAD: Names = Names { json: "payload", base64: "payload_base64" };
 
 impl Payload {
     /// What the fields of a request say; nothing when they say nothing.

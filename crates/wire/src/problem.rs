@@ -74,6 +74,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("step_result", "result"),
     ("cursor", "after"),
     ("edge_name", "name"),
+    ("kid", "new_kid"),
 ];
 
 impl Problem {

@@ -77,13 +77,23 @@ pub(crate) fn read_state<T: Copy>(
     all: &[T],
     as_str: impl Fn(T) -> &'static str,
 ) -> Result<Option<T>, Rejection> {
+    read_word("state", said, all, as_str)
+}
+
+/// One of the words there are.
+pub(crate) fn read_word<T: Copy>(
+    field: &'static str,
+    said: Option<String>,
+    all: &[T],
+    as_str: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, Rejection> {
     let Some(said) = said else { return Ok(None) };
     if let Some(word) = all.iter().find(|word| as_str(**word) == said) {
         return Ok(Some(*word));
     }
     let words: Vec<_> = all.iter().map(|word| as_str(*word)).collect();
     let why = format!("is none of {}", words.join(", "));
-    Err(Rejection::invalid(Code::InvalidInput, "state", said, why))
+    Err(Rejection::invalid(Code::InvalidInput, field, said, why))
 }
 
 /// A tag as it is written in a query: `key:value`.
@@ -116,7 +126,9 @@ pub(crate) fn write_place(after: &After) -> Option<String> {
     match after {
         After::Created(at, id) => Some(URL_SAFE_NO_PAD.encode(format!("{at} {id}"))),
         // Places in other listings, which a search never returns.
-        After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) => None,
+        After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..) => {
+            None
+        }
     }
 }
 

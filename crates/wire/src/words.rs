@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ff_core::decide::claim;
-use ff_core::{execution, flow, state, step};
+use ff_core::{condition, execution, flow, state, step, suspension};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -69,4 +69,20 @@ words! {
     OnImpossible in flow
     /// Why the remaining upstreams of an execution are cancelled.
     SiblingsReason in flow
+    /// Why an execution suspends.
+    SuspensionReason in suspension
+    /// Who asked for a suspension.
+    RequestedBy in suspension
+    /// What happens when nobody came in time.
+    TimeoutBehavior in suspension
+    /// How a suspension was closed.
+    CloseReason in suspension
+    /// Where a waitpoint stands.
+    WaitpointWord in suspension
+    /// What a signal led to.
+    Effect in suspension
+    /// What a count counts: waitpoints that were signalled, signals, or who sent them.
+    Distinct in condition
+    /// What a person decides, and the name of the signal that says it.
+    Word in condition
 }

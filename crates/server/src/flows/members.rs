@@ -158,6 +158,7 @@ pub async fn eligibility(
     Ok(Json(match server.engine().evaluate_flow_eligibility(id).await? {
         Eligibility::NotFound => return Err(Rejection::execution_not_found(id).into()),
         Eligibility::Terminal => EligibilityAnswer::Terminal,
+        Eligibility::NotRunnable => EligibilityAnswer::NotRunnable,
         Eligibility::Owned => EligibilityAnswer::Owned,
         Eligibility::Eligible => EligibilityAnswer::Eligible,
         Eligibility::Impossible => EligibilityAnswer::Impossible,

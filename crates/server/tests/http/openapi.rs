@@ -25,6 +25,8 @@ fn filled(path: &str) -> String {
     path.replace("{id}", own)
         .replace("{edge_id}", &flow)
         .replace("{execution_id}", &execution)
+        .replace("{waitpoint_id}", &flow)
+        .replace("{link}", "AQAAAAJrMQ")
         .replace("{file}", "app.js")
 }
 
@@ -84,7 +86,11 @@ fn every_type_is_used_and_every_field_is_explained() {
 fn every_call_of_the_api_lists_what_it_may_be_refused_with() {
     for (path, method, operation) in operations().filter(|(path, ..)| path.starts_with("/v1/")) {
         let has = |status: &str| operation["responses"][status].is_object();
-        let mut wanted = vec!["400", "401", "403", "408", "500", "503"];
+        let mut wanted = vec!["400", "403", "408", "500", "503"];
+        // A link is followed with nothing but itself.
+        if operation["security"] != json!([{}]) {
+            wanted.push("401");
+        }
         if operation["requestBody"].is_object() {
             wanted.extend(["413", "415"]);
         }
@@ -119,6 +125,34 @@ fn the_routes_of_flows_stay_where_they_are() {
         "get /v1/executions/{id}/inputs",
         "get /v1/executions/{id}/eligibility",
         "post /v1/executions/{id}/wait_children",
+    ] {
+        let (method, path) = route.split_once(' ').unwrap();
+        assert!(DOCUMENT["paths"][path][method].is_object(), "{route}");
+    }
+}
+
+/// What others have built upon.
+#[test]
+fn the_routes_of_suspensions_stay_where_they_are() {
+    for route in [
+        "post /v1/executions/{id}/suspend",
+        "post /v1/executions/{id}/resume",
+        "get /v1/executions/{id}/suspension",
+        "get /v1/suspended",
+        "post /v1/executions/{id}/waitpoints",
+        "get /v1/executions/{id}/waitpoints",
+        "get /v1/waitpoints",
+        "post /v1/executions/{id}/waitpoints/{waitpoint_id}/close",
+        "get /v1/executions/{id}/waitpoints/{waitpoint_id}/token",
+        "post /v1/executions/{id}/waitpoints/{waitpoint_id}/links",
+        "post /v1/executions/{id}/signals",
+        "get /v1/executions/{id}/signals",
+        "get /v1/executions/{id}/observed-signals",
+        "post /v1/executions/{id}/decisions",
+        "get /v1/signals/{link}",
+        "post /v1/signals/{link}",
+        "get /v1/signing-keys",
+        "post /v1/signing-keys/rotate",
     ] {
         let (method, path) = route.split_once(' ').unwrap();
         assert!(DOCUMENT["paths"][path][method].is_object(), "{route}");
@@ -168,7 +202,8 @@ async fn no_request_may_say_what_nobody_reads() {
     for (path, method, operation) in operations() {
         let method: Method = method.to_uppercase().parse().unwrap();
         let path = filled(path);
-        if operation["requestBody"].is_object() {
+        // What a link is sent with is for whoever waits.
+        if operation["requestBody"].is_object() && operation["operationId"] != "follow_link" {
             let request = site.request(method.clone(), &path).json(&json!({"colour": "red"}));
             let refused = site.ask(request).await;
             assert_eq!(refused.code(), "invalid_input", "{method} {path}");

@@ -11,7 +11,7 @@ use crate::gate::Fault;
 use crate::site::{Site, id, path};
 
 /// A problem, as text.
-async fn shows(site: &Site, request: RequestBuilder, expected: Expect) {
+pub async fn shows(site: &Site, request: RequestBuilder, expected: Expect) {
     let answer = site.ask(request).await;
     let mut text = format!("{} {}\n", answer.status, answer.code());
     for name in ["allow", "retry-after"] {
@@ -26,7 +26,7 @@ async fn shows(site: &Site, request: RequestBuilder, expected: Expect) {
 }
 
 /// A line, broken at spaces where it is too long to be shown.
-fn wrapped(line: &str) -> String {
+pub fn wrapped(line: &str) -> String {
     let mut text = String::new();
     let mut width = 0;
     for word in line.split_inclusive(' ') {

@@ -288,7 +288,7 @@ fn about(node: &dyn std::fmt::Display, refused: Rejection) -> Rejection {
 }
 
 /// A refusal under the name that the request has for the field.
-pub(super) fn renamed(refused: Rejection, field: &'static str) -> Rejection {
+pub(crate) fn renamed(refused: Rejection, field: &'static str) -> Rejection {
     let own = refused.field.unwrap_or_default();
     Rejection { message: refused.message.replacen(own, field, 1), field: Some(field), ..refused }
 }

@@ -213,6 +213,8 @@ pub enum EligibilityAnswer {
     Impossible,
     /// A worker holds it.
     Owned,
+    /// It is suspended: it waits for a signal, an operator or a time.
+    NotRunnable,
     /// It has ended.
     Terminal,
 }

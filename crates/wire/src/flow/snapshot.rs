@@ -134,6 +134,8 @@ pub struct FlowSummary {
     pub members_delayed: u64,
     /// Wait for others.
     pub members_waiting_children: u64,
+    /// Wait for signals, for an operator or for a time.
+    pub members_suspended: u64,
     /// When this was so.
     #[schema(value_type = i64)]
     pub as_of: Millis,
@@ -197,6 +199,7 @@ impl From<view::FlowSummary> for FlowSummary {
             members_waiting: summary.members_waiting,
             members_delayed: summary.members_delayed,
             members_waiting_children: summary.members_waiting_children,
+            members_suspended: summary.members_suspended,
             as_of: summary.as_of,
         }
     }

@@ -1,0 +1,107 @@
+//! What a person sees who follows a link: what would be decided, and a button. No script, nothing
+//! from elsewhere, and every text from outside is escaped.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ff_wire::{OfferAnswer, SignalAnswer};
+use sha2::{Digest, Sha256};
+
+use crate::docs::html::escape;
+use crate::page::HTML;
+use crate::problem::Refused;
+
+/// The one style sheet; the policy of the page names its digest.
+const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;\
+    padding:0 1rem;color-scheme:light dark}dt{opacity:.7}dd{margin:0 0 .75rem;\
+    overflow-wrap:anywhere}pre{font:inherit;white-space:pre-wrap;margin:0}\
+    button{font:inherit;padding:.5rem 1.5rem}";
+
+/// Nothing is loaded, the form leads here, and nobody frames the button.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let digest = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'"
+    );
+    HeaderValue::from_str(&policy).expect("printable ASCII")
+});
+
+/// What would be decided, with a button that does.
+pub fn offer(offer: &OfferAnswer) -> Response {
+    let signal = escape(&offer.signal_name);
+    let mut body = format!("<h1>Send “<bdi>{signal}</bdi>”?</h1><dl>");
+    put(&mut body, "Signal", &offer.signal_name);
+    let who = offer.source_identity.as_deref();
+    put(&mut body, "In the name of", who.unwrap_or("nobody in particular"));
+    if let Some(subject) = offer.subject_text.as_ref().or(offer.subject.as_ref()) {
+        put(&mut body, "Subject", subject);
+    }
+    put(&mut body, "Execution", &offer.execution_id.to_string());
+    put(&mut body, "Waitpoint", &offer.waitpoint_key);
+    body.push_str("</dl>");
+    if offer.open {
+        let button = format!("<button>Send “<bdi>{signal}</bdi>”</button>");
+        write!(body, "<form method=\"post\">{button}</form>").expect("writing to a string");
+    } else {
+        body.push_str(
+            "<p>This is not waited for any more: it was decided, it is over, or it is about \
+             something else now.</p>",
+        );
+    }
+    page(StatusCode::OK, "Send a signal", &body)
+}
+
+/// What became of it.
+pub fn receipt(answer: SignalAnswer) -> Response {
+    let body = match answer {
+        SignalAnswer::Accepted { signal_id, effect } => {
+            let mut body = "<h1>Sent</h1><dl>".to_owned();
+            put(&mut body, "Effect", effect.as_str());
+            put(&mut body, "Signal id", &signal_id.to_string());
+            body
+        }
+        SignalAnswer::Duplicate { existing_signal_id } => {
+            let mut body = "<h1>Sent before</h1><p>The first time stands.</p><dl>".to_owned();
+            put(&mut body, "Signal id", &existing_signal_id.to_string());
+            body
+        }
+    };
+    page(StatusCode::OK, "Signal", &format!("{body}</dl>"))
+}
+
+/// Why not.
+pub fn refusal(refused: Refused) -> Response {
+    let (status, problem) = refused.into_logged();
+    let mut body = format!("<h1>Not sent</h1><p>{}</p><dl>", escape(&problem.title));
+    put(&mut body, "Code", &problem.code);
+    put(&mut body, "Detail", &problem.detail);
+    put(&mut body, "What to do", &problem.hint);
+    page(status, "Not sent", &format!("{body}</dl>"))
+}
+
+/// A line; its value reads in its own direction, and cannot turn what stands around it.
+fn put(body: &mut String, name: &str, value: &str) {
+    let value = escape(value);
+    write!(body, "<dt>{name}</dt><dd><pre dir=\"auto\"><bdi>{value}</bdi></pre></dd>")
+        .expect("writing to a string");
+}
+
+fn page(status: StatusCode, title: &str, body: &str) -> Response {
+    let text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+    );
+    let fixed = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(HTML)),
+        (header::CONTENT_SECURITY_POLICY, POLICY.clone()),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (status, fixed, text).into_response()
+}
