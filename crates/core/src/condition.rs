@@ -221,6 +221,18 @@ impl ResumeCondition {
         found
     }
 
+    /// What is to be decided on, by waitpoint: two things at one waitpoint could never both be.
+    fn subjects(&self) -> Vec<(&WaitpointKey, &str)> {
+        let mut subjects = Vec::new();
+        self.visit(&mut |leaf| {
+            if let Self::Approval { waitpoint, subject: Some(subject), .. } = leaf {
+                subjects.push((waitpoint, subject.as_str()));
+            }
+        });
+        subjects.sort_unstable();
+        subjects
+    }
+
     /// How its approvals were decided, in the order it says them; those that are open are left out.
     /// All signals and those that contributed give the same answer.
     pub fn decisions<'c, 's>(&'c self, seen: &[Seen<'s>]) -> Vec<Decision<'c, 's>> {

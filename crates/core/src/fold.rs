@@ -4,6 +4,7 @@
 //! row touched by many commands is written once. Derived rows (ready, timer, tag, lease) are the
 //! difference between the first and the last version of their execution.
 
+mod derived;
 mod graph;
 mod waits;
 
@@ -17,13 +18,14 @@ use crate::event::{Cursor, CursorKind, Event};
 use crate::execution::{AttemptRecord, Ending, Execution, Fingerprint, Lease, State, Terminal};
 use crate::flow::Dispatch;
 use crate::ids::{EdgeId, ExecutionId, FlowId};
-use crate::index::{self, Queue, Ready, TagRow, Timer, TimerKind};
+use crate::index::{self, Queue, Ready, TagRow, Timer};
 use crate::limits::Config;
 use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
 use uuid::Uuid;
 
+use derived::derive;
 pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
 pub use waits::{SignalKey, WaitEffects, WaitSet, WaitWrites, WithinKey};
 
@@ -558,47 +560,6 @@ fn remove(id: ExecutionId, have: &mut WorkingSet, set: &mut WriteSet, first: &mu
     set.held.retain(|row| row.execution != id);
     set.events.retain(|event| event.subject() != id);
     have.waits.forget(id, &mut set.waits, &mut first.waits);
-}
-
-/// Adds the difference between the derived rows of `before` and `after`.
-fn derive(before: Option<&Execution>, after: Option<&Execution>, now: Millis, set: &mut WriteSet) {
-    let (was, is) = (before.and_then(index::place), after.and_then(index::place));
-    if was != is {
-        let delay = |place: index::Place, due| Timer {
-            kind: TimerKind::Delay,
-            due,
-            execution: place.ready.execution,
-            ready: Some(place.ready),
-        };
-        if let Some(place) = was {
-            set.ready.remove.push(place.ready);
-            // It stands in one of the two tables: whether it was promoted is not on the row.
-            set.timers.remove.extend(place.from.map(|due| delay(place, due)));
-        }
-        if let Some(place) = is {
-            match place.from {
-                Some(due) if due > now => set.timers.insert.push(delay(place, due)),
-                Some(_) | None => set.ready.insert.push(place.ready),
-            }
-        }
-    }
-    let (was, is) = (before.and_then(LeaseRow::of), after.and_then(LeaseRow::of));
-    if was != is {
-        set.leases.push(Write { before: was, after: is });
-    }
-    let rows = |x: Option<&Execution>| -> BTreeSet<Timer> {
-        x.into_iter().flat_map(index::timers).collect()
-    };
-    difference(&rows(before), &rows(after), &mut set.timers);
-    let rows = |x: Option<&Execution>| -> BTreeSet<TagRow> {
-        x.into_iter().flat_map(index::tags).collect()
-    };
-    difference(&rows(before), &rows(after), &mut set.tags);
-}
-
-fn difference<T: Ord + Clone>(was: &BTreeSet<T>, is: &BTreeSet<T>, delta: &mut Delta<T>) {
-    delta.remove.extend(was.difference(is).cloned());
-    delta.insert.extend(is.difference(was).cloned());
 }
 
 /// Keeps a row, and how it was before the batch.

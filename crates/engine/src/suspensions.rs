@@ -3,7 +3,7 @@
 mod links;
 mod reading;
 
-use ff_core::condition::Word;
+use ff_core::condition::{Word, digest};
 use ff_core::decide::close_waitpoint::CloseWaitpoint;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
@@ -11,6 +11,7 @@ use ff_core::decide::keys::{RotateKey, Rotated, SeedKey, Seeded};
 use ff_core::decide::resume::Resume;
 use ff_core::decide::suspend::{Suspend, SuspendedReply};
 use ff_core::keyring::{Keyring, ListedKey};
+use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::text::{IdempotencyKey, SourceIdentity};
 use ff_core::token::Token;
@@ -65,7 +66,8 @@ impl Engine {
             Some(waitpoint) => waitpoint,
             None => self.waitpoint_for_decision(decision.id).await?,
         };
-        let key = format!("approval:{}:{}", decision.word, decision.by);
+        // A name may hold what a key may not.
+        let key = format!("approval:{}:{}", decision.word, digest(decision.by.as_str()));
         let idempotency_key = IdempotencyKey::new(key).map_err(Error::from)?;
         let comment = decision.comment.filter(|comment| !comment.is_empty());
         self.deliver_signal(DeliverSignal {
@@ -91,7 +93,7 @@ impl Engine {
 
     /// The one waitpoint of an execution that waits for a decision.
     async fn waitpoint_for_decision(&self, id: ExecutionId) -> Result<Uuid, Error> {
-        let all = self.list_pending_waitpoints(Some(id), None, None).await?.0;
+        let all = self.list_pending_waitpoints(Some(id), None, Some(PAGE_MAX)).await?.0;
         let mut asked = all.into_iter().filter(|row| row.approval.is_some());
         match (asked.next(), asked.next()) {
             (Some(only), None) => Ok(only.waitpoint_id),

@@ -12,7 +12,7 @@ use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::{CancelledBy, Ending, State};
 use ff_core::state::{BlockingReason, PublicState};
-use ff_core::suspension::{CloseReason, Effect, SuspensionReason, TimeoutBehavior};
+use ff_core::suspension::{CloseReason, Effect, SuspensionReason, TimeoutBehavior, WaitpointState};
 use serde_json::json;
 
 use crate::world::waits::{Mailbox, soon};
@@ -105,6 +105,8 @@ pub async fn a_timeout_may_escalate(w: Arc<World>) {
     assert_eq!(vector.blocking_reason, BlockingReason::PausedByOperator);
     let row = w.suspension(id).await;
     assert_eq!((row.reason, row.end), (SuspensionReason::WaitingForOperatorReview, None));
+    let state = w.waitpoint(&mailbox).await.state;
+    assert!(matches!(state, WaitpointState::Active { expires_at: None, .. }), "{state:?}");
     w.pass(1_000_000);
     assert!(w.tick(Duty::SuspensionTimeout).await.is_empty(), "it has no deadline any more");
     assert_eq!(w.deliver(mailbox.signal(&w, "go")).await, Effect::ConditionSatisfied);
@@ -174,8 +176,8 @@ pub async fn a_wait_for_a_time_alone_ends_then(w: Arc<World>) {
     assert_eq!(w.suspension(id).await.end.expect("it is over").by, [signals[1].id]);
 }
 
-/// After an automatic resume the delay of the suspension applies too.
-pub async fn a_timeout_honours_the_delay(w: Arc<World>) {
+/// What nobody came for goes on at once, whatever delay a signal would have had.
+pub async fn a_timeout_resumes_without_delay(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let suspend = Suspend {
         deadline: soon(&w, 100),
@@ -186,7 +188,6 @@ pub async fn a_timeout_honours_the_delay(w: Arc<World>) {
     w.suspend(suspend).await;
     w.pass(100);
     w.tick_all().await;
-    assert_eq!(w.state(id).await, PublicState::Delayed);
-    w.pass(30);
+    assert_eq!(w.state(id).await, PublicState::Waiting);
     w.take(id).await;
 }

@@ -85,6 +85,8 @@ pub async fn buffered_signals_count_with_later_ones(w: Arc<World>) {
         waitpoints: vec![waitpoint_key("votes")],
     };
     assert!(!use_pending(&w, &mailbox, fence, three).await);
+    let counts = w.waitpoint(&mailbox).await.counts;
+    assert_eq!((counts.signals, counts.matched), (2, 1), "what came before counts");
     let again = mailbox.signal_from(&w, "vote", "ann");
     assert_eq!(w.deliver(again).await, Effect::AppendedDuplicate);
     assert_eq!(w.deliver(mailbox.signal_from(&w, "vote", "bob")).await, Effect::Appended);

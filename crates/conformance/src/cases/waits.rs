@@ -76,7 +76,7 @@ macro_rules! wait_suite {
                 a_resume_before_the_deadline_leaves_nothing
                 a_deadline_belongs_to_its_suspension
                 a_wait_for_a_time_alone_ends_then
-                a_timeout_honours_the_delay
+                a_timeout_resumes_without_delay
             }
             wait_faults {
                 a_fault_in_a_wait_loses_no_signal

@@ -81,21 +81,7 @@ impl Tables {
             Key::First(flow) => {
                 have.first.insert(*flow, self.members(*flow).take(TRIM_CHUNK_MAX).collect());
             }
-            Key::Execution(_)
-            | Key::Idempotency(..)
-            | Key::Consumer(_)
-            | Key::Step(..)
-            | Key::Input(_)
-            | Key::Unseen(_)
-            | Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => unreachable!("these are not of flows"),
+            other => unreachable!("{other:?} is not of flows"),
         }
     }
 

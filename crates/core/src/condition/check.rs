@@ -13,7 +13,13 @@ use crate::text::{SourceIdentity, WaitpointKey, prose};
 /// Refuses by a word that stays the same, and the path to the part that is wrong.
 pub(super) fn check(condition: &ResumeCondition) -> Result<(), Rejection> {
     let mut nodes = 0;
-    Part { condition, path: String::new(), depth: 0 }.check(&mut nodes)
+    let root = Part { condition, path: String::new(), depth: 0 };
+    root.check(&mut nodes)?;
+    if condition.subjects().windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
+    {
+        return root.refuse("approval_subjects_differ");
+    }
+    Ok(())
 }
 
 /// A part of a condition, and where it stands.

@@ -5,7 +5,7 @@
 //! worker goes on at once. Sent twice with the fence that gave it back and the same suspension id, or
 //! under the same key: the same answer, tokens included.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
@@ -354,30 +354,19 @@ impl Decide for Suspend {
         let bound = self.bind(x, &active, have, &signer, at)?;
         let by = (active.attempt.index, at);
         let steps = steps::new_records(self.id, &self.steps, by, have)?;
-        let judged = judge(x.id, &self.condition, &bound, have);
-        let already_satisfied = matches!(judged, Verdict::Satisfied { .. });
+        let early = judge(x.id, &self.condition, &bound, have);
+        let already_satisfied = early.satisfied_by.is_some();
         let waitpoints = bound.iter().map(|(row, token)| opened(row, token.clone())).collect();
         let reply =
             SuspendedReply { suspension_id: self.suspension, waitpoints, already_satisfied };
         let mut rows: Vec<_> = bound.into_iter().map(|(row, _)| row).collect();
-        let mut suspension = Suspension {
-            execution: x.id,
-            id: self.suspension,
-            epoch: x.epoch,
-            attempt_index: active.attempt.index,
-            primary: rows[0].id,
-            condition: self.condition.clone(),
-            resume_delay_ms: self.resume_delay_ms,
-            reason: self.reason,
-            requested_by: self.requested_by,
-            since: at,
-            timeout_behavior: self.timeout_behavior,
-            continuation: self.continuation.clone(),
-            end: None,
-        };
+        for row in &mut rows {
+            let own = early.counting.iter().filter(|waitpoint| **waitpoint == row.id).count();
+            row.counts.matched = u32::try_from(own).unwrap_or(u32::MAX);
+        }
+        let mut suspension = self.suspension(x, &active, rows[0].id, at);
         let mut effects = Effects { steps, ..Effects::default() };
-        if let Verdict::Satisfied { by } = judged {
-            let by = by.into_iter().map(|at| arrived(x.id, have)[at].id).collect();
+        if let Some(by) = early.satisfied_by {
             suspension.end = Some(SuspensionEnd { at, how: CloseReason::Resumed, by });
             rows = rows.iter().map(|row| row.closed(at, CloseReason::Resumed)).collect();
             effects.execution = Some(x.changed(at));
@@ -401,6 +390,25 @@ impl Decide for Suspend {
 }
 
 impl Suspend {
+    /// What `x` waits for.
+    fn suspension(&self, x: &Execution, active: &Active, primary: Uuid, at: Millis) -> Suspension {
+        Suspension {
+            execution: x.id,
+            id: self.suspension,
+            epoch: x.epoch,
+            attempt_index: active.attempt.index,
+            primary,
+            condition: self.condition.clone(),
+            resume_delay_ms: self.resume_delay_ms,
+            reason: self.reason,
+            requested_by: self.requested_by,
+            since: at,
+            timeout_behavior: self.timeout_behavior,
+            continuation: self.continuation.clone(),
+            end: None,
+        }
+    }
+
     /// `x` as it waits.
     fn suspended(&self, x: &Execution, active: &Active, at: Millis) -> Execution {
         let mut suspended = x.changed(at);
@@ -415,9 +423,12 @@ impl Suspend {
     }
 }
 
-/// What arrived at the waitpoints of an execution, in order.
-fn arrived(id: ExecutionId, have: &WorkingSet) -> Vec<&Arrival> {
-    have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values()).collect()
+/// What arrived at the waitpoints of a suspension before it.
+struct Early {
+    /// The signals that satisfy its condition, if they do.
+    satisfied_by: Option<Vec<Uuid>>,
+    /// The waitpoint of each that counts.
+    counting: Vec<Uuid>,
 }
 
 /// Judges a condition by what arrived at its waitpoints before.
@@ -426,20 +437,18 @@ fn judge(
     condition: &ResumeCondition,
     bound: &[(Waitpoint, Option<Token>)],
     have: &WorkingSet,
-) -> Verdict {
-    let all = arrived(id, have);
+) -> Early {
     let key = |waitpoint: Uuid| {
         bound.iter().find(|(row, _)| row.id == waitpoint).map(|(row, _)| &row.key)
     };
-    // Those at other waitpoints keep their places and match nothing.
-    let own = all.iter().enumerate();
-    let own: Vec<(usize, Seen<'_>)> =
-        own.filter_map(|(at, signal)| Some((at, signal.seen(key(signal.waitpoint)?)))).collect();
+    let arrived = have.waits.arrived.get(&id).into_iter().flat_map(BTreeMap::values);
+    let own: Vec<(&Arrival, Seen<'_>)> =
+        arrived.filter_map(|signal| Some((signal, signal.seen(key(signal.waitpoint)?)))).collect();
     let seen: Vec<_> = own.iter().map(|(_, seen)| *seen).collect();
-    match condition.judge(&seen) {
-        Verdict::Open => Verdict::Open,
-        Verdict::Satisfied { by } => {
-            Verdict::Satisfied { by: by.into_iter().map(|at| own[at].0).collect() }
-        }
-    }
+    let counting = condition.contributing(&seen).into_iter().map(|at| own[at].0.waitpoint);
+    let satisfied_by = match condition.judge(&seen) {
+        Verdict::Open => None,
+        Verdict::Satisfied { by } => Some(by.into_iter().map(|at| own[at].0.id).collect()),
+    };
+    Early { satisfied_by, counting: counting.collect() }
 }

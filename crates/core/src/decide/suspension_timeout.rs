@@ -17,6 +17,7 @@ use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{
     CloseReason, Effect, Signal, Suspension, SuspensionEnd, SuspensionReason, TimeoutBehavior,
+    Waitpoint,
 };
 use crate::text::{Category, SignalName};
 use crate::time::Millis;
@@ -81,7 +82,7 @@ impl Decide for TimeOutSuspension {
                 return Ok(Change { reply: Some(behavior), effects });
             }
             TimeoutBehavior::Escalate => {
-                let effects = escalate(x, suspended, suspension, at);
+                let effects = escalate(x, have, (suspended, suspension), at);
                 return Ok(Change { reply: Some(behavior), effects });
             }
         };
@@ -144,7 +145,8 @@ fn go_on(
     };
     waits.signal = Some(signal);
     Effects {
-        execution: Some(resume(x, suspended, suspension.resume_delay_ms, at)),
+        // At once: it has waited long enough.
+        execution: Some(resume(x, suspended, 0, at)),
         events: vec![Event::new(x, at, kind)],
         waits: Some(Box::new(waits)),
         ..Effects::default()
@@ -183,12 +185,19 @@ fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
 }
 
 /// It goes on waiting, for an operator too, and has no deadline any more.
-fn escalate(x: &Execution, suspended: &Suspended, suspension: &Suspension, at: Millis) -> Effects {
+fn escalate(
+    x: &Execution,
+    have: &WorkingSet,
+    (suspended, suspension): (&Suspended, &Suspension),
+    at: Millis,
+) -> Effects {
     let reason = SuspensionReason::WaitingForOperatorReview;
     let mut next = x.changed(at);
     next.state = State::Suspended(Suspended { reason, deadline: None, ..suspended.clone() });
+    let own = have.waits.waitpoints_of(x.id).filter(|row| row.suspension == Some(suspension.id));
+    let waitpoints = own.filter_map(Waitpoint::without_deadline).collect();
     let suspension = Some(Suspension { reason, ..suspension.clone() });
-    let waits = WaitEffects { suspension, ..WaitEffects::default() };
+    let waits = WaitEffects { suspension, waitpoints, ..WaitEffects::default() };
     Effects {
         execution: Some(next),
         events: vec![Event::new(x, at, EventKind::Escalated)],

@@ -82,21 +82,7 @@ impl From<&Event> for EventRow {
                 row.attempt_index = Some(i64::from(*attempt_index));
                 row.outcome = Some(reason.to_string());
             }
-            EventKind::Signal {
-                signal_id,
-                waitpoint_id,
-                name,
-                source_identity,
-                subject,
-                effect,
-            } => {
-                row.signal_id = Some(signal_id.into_bytes());
-                row.waitpoint_id = Some(waitpoint_id.into_bytes());
-                row.reason = Some(name.to_string());
-                row.source_identity = Some(source_identity.clone());
-                row.subject.clone_from(subject);
-                row.outcome = Some(effect.to_string());
-            }
+            EventKind::Signal { .. } => row.signal(&event.kind),
             EventKind::Held { reason } | EventKind::Resumed { reason } => {
                 row.reason = Some(reason.clone());
             }
@@ -113,15 +99,57 @@ impl From<&Event> for EventRow {
 }
 
 impl EventRow {
+    fn signal(&mut self, kind: &EventKind) {
+        if let EventKind::Signal {
+            signal_id,
+            waitpoint_id,
+            name,
+            source_identity,
+            subject,
+            effect,
+        } = kind
+        {
+            self.signal_id = Some(signal_id.into_bytes());
+            self.waitpoint_id = Some(waitpoint_id.into_bytes());
+            self.reason = Some(name.to_string());
+            self.source_identity = Some(source_identity.clone());
+            self.subject.clone_from(subject);
+            self.outcome = Some(effect.to_string());
+        }
+    }
+
+    fn read_signal(&self) -> Result<EventKind, StoreError> {
+        Ok(EventKind::Signal {
+            signal_id: Uuid::from_bytes(present("signal_id", self.signal_id)?),
+            waitpoint_id: Uuid::from_bytes(present("waitpoint_id", self.waitpoint_id)?),
+            name: parse("reason", present("reason", self.reason.as_deref())?)?,
+            source_identity: present("source_identity", self.source_identity.clone())?,
+            subject: self.subject.clone(),
+            effect: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
+        })
+    }
+
     /// The event that the columns describe.
     pub fn read(&self) -> Result<Event, StoreError> {
+        let subject = execution_id(self.partition_key, &self.execution_id)?;
+        let kind = self.read_kind()?;
+        let lane = self.lane_id.as_deref();
+        Ok(Event {
+            execution: (!kind.of_flow()).then_some(subject),
+            flow: self.flow_id.map(|id| FlowId(Uuid::from_bytes(id))),
+            namespace: parse::<Namespace>("namespace", &self.namespace)?,
+            lane: lane.map(|lane| parse::<LaneId>("lane_id", lane)).transpose()?,
+            at: Millis(self.at_ms),
+            kind,
+        })
+    }
+
+    fn read_kind(&self) -> Result<EventKind, StoreError> {
         let index = || number("attempt_index", present("attempt_index", self.attempt_index)?);
         let worker = || worker_of(self.worker_id.as_deref(), self.worker_instance_id.as_deref());
         let reason = || present("reason", self.reason.clone());
         let outcome = || parse("outcome", present("outcome", self.outcome.as_deref())?);
-        let subject = execution_id(self.partition_key, &self.execution_id)?;
-        let mut execution = Some(subject);
-        let kind = match parse("kind", &self.kind)? {
+        Ok(match parse("kind", &self.kind)? {
             EventName::Completion => EventKind::Completion {
                 outcome: outcome()?,
                 attempt_index: self
@@ -158,14 +186,7 @@ impl EventRow {
                 attempt_index: index()?,
                 reason: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
             },
-            EventName::Signal => EventKind::Signal {
-                signal_id: Uuid::from_bytes(present("signal_id", self.signal_id)?),
-                waitpoint_id: Uuid::from_bytes(present("waitpoint_id", self.waitpoint_id)?),
-                name: parse("reason", &reason()?)?,
-                source_identity: present("source_identity", self.source_identity.clone())?,
-                subject: self.subject.clone(),
-                effect: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
-            },
+            EventName::Signal => self.read_signal()?,
             EventName::Resumed => EventKind::Resumed { reason: reason()? },
             EventName::Escalated => EventKind::Escalated,
             EventName::Held => EventKind::Held { reason: reason()? },
@@ -179,18 +200,6 @@ impl EventRow {
                 state: parse("outcome", present("outcome", self.outcome.as_deref())?)?,
             },
             EventName::FlowReopened => EventKind::FlowReopened,
-        };
-        if kind.of_flow() {
-            execution = None;
-        }
-        let lane = self.lane_id.as_deref();
-        Ok(Event {
-            execution,
-            flow: self.flow_id.map(|id| FlowId(Uuid::from_bytes(id))),
-            namespace: parse::<Namespace>("namespace", &self.namespace)?,
-            lane: lane.map(|lane| parse::<LaneId>("lane_id", lane)).transpose()?,
-            at: Millis(self.at_ms),
-            kind,
         })
     }
 }

@@ -98,6 +98,17 @@ impl Waitpoint {
         }
     }
 
+    /// One that is used goes on without a deadline; nothing for the others.
+    pub fn without_deadline(&self) -> Option<Self> {
+        match self.state {
+            WaitpointState::Active { since, .. } => {
+                let state = WaitpointState::Active { since, expires_at: None };
+                Some(Self { state, ..self.clone() })
+            }
+            WaitpointState::Pending { .. } | WaitpointState::Closed { .. } => None,
+        }
+    }
+
     /// Nothing more arrives.
     #[must_use]
     pub fn closed(&self, at: Millis, reason: CloseReason) -> Self {

@@ -4,13 +4,14 @@
 //! nothing, so that those who look at links in mails decide nothing.
 
 use bytes::Bytes;
+use ff_core::condition::Word;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::fold::Key;
-use ff_core::suspension::{Suspension, Waitpoint};
+use ff_core::suspension::{Suspension, Waitpoint, WaitpointState, WaitpointWord};
 use ff_core::text::{Encoding, SignalName, SourceIdentity};
 use ff_core::token::{self, Link, Refused};
 use ff_core::view::WaitpointSnapshot;
-use ff_core::{Code, ExecutionId, Rejection};
+use ff_core::{Code, ExecutionId, Rejection, State};
 use uuid::Uuid;
 
 use crate::{Engine, Error};
@@ -42,9 +43,15 @@ pub struct Offer {
 }
 
 impl Engine {
-    /// A link that sends a signal.
+    /// A link that sends a signal. One that decides is bound to what is decided on, if it does not say.
     pub async fn sign_link(&self, ask: LinkAsk) -> Result<String, Error> {
-        let (row, _) = self.waitpoint(ask.id, ask.waitpoint).await?;
+        let (row, suspension) = self.waitpoint(ask.id, ask.waitpoint).await?;
+        if row.state.word() == WaitpointWord::Closed {
+            let said = format!("waitpoint {} of {} is closed", row.id, ask.id);
+            return Err(Rejection::new(Code::WaitpointClosed, said).into());
+        }
+        let decides = Word::of(&ask.signal).is_some();
+        let asked = suspension.filter(|_| decides).and_then(|own| own.condition.subject(&row.key));
         let keys = self.keyring().await?;
         let Some(key) = &keys.current else { return Err(Rejection::from(Refused::NoKeys).into()) };
         let link = Link {
@@ -54,7 +61,7 @@ impl Engine {
             created_at: row.created_at,
             signal: ask.signal,
             source_identity: ask.source_identity,
-            subject: ask.subject,
+            subject: ask.subject.or(asked),
         };
         Ok(token::sign(&link, &key.kid, &key.secret))
     }
@@ -66,9 +73,20 @@ impl Engine {
         let Ok((row, suspension)) = found else {
             return Err(Rejection::from(Refused::Invalid).into());
         };
-        let waitpoint = WaitpointSnapshot::of(&row, suspension.as_ref(), &[]);
-        let listed = self.list_pending_waitpoints(Some(link.execution), None, None).await?.0;
-        let open = listed.iter().any(|row| row.waitpoint_id == link.waitpoint);
+        let id = link.execution;
+        let have = self.backend.get(&[Key::Execution(id), Key::Arrived(id)]).await?;
+        let x = have.execution(id)?;
+        let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
+        let arrived: Vec<_> = arrived.collect();
+        let waitpoint = WaitpointSnapshot::of(&row, suspension.as_ref(), &arrived);
+        let open = match row.state {
+            WaitpointState::Pending { expires_at } => {
+                let now = self.backend.now().await?;
+                expires_at > now && !matches!(x.state, State::Terminal(_))
+            }
+            WaitpointState::Active { .. } => suspension.is_some_and(|own| own.is_open(x)),
+            WaitpointState::Closed { .. } => false,
+        };
         Ok(Offer { link, waitpoint, open })
     }
 

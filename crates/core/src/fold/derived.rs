@@ -1,0 +1,54 @@
+//! Rows that follow from executions: places in queues, timers, leases and tags.
+
+use std::collections::BTreeSet;
+
+use super::{Delta, LeaseRow, Write, WriteSet};
+use crate::execution::Execution;
+use crate::index::{self, TagRow, Timer, TimerKind};
+use crate::time::Millis;
+
+/// Adds the difference between the derived rows of `before` and `after`.
+pub(super) fn derive(
+    before: Option<&Execution>,
+    after: Option<&Execution>,
+    now: Millis,
+    set: &mut WriteSet,
+) {
+    let (was, is) = (before.and_then(index::place), after.and_then(index::place));
+    if was != is {
+        let delay = |place: index::Place, due| Timer {
+            kind: TimerKind::Delay,
+            due,
+            execution: place.ready.execution,
+            ready: Some(place.ready),
+        };
+        if let Some(place) = was {
+            set.ready.remove.push(place.ready);
+            // It stands in one of the two tables: whether it was promoted is not on the row.
+            set.timers.remove.extend(place.from.map(|due| delay(place, due)));
+        }
+        if let Some(place) = is {
+            match place.from {
+                Some(due) if due > now => set.timers.insert.push(delay(place, due)),
+                Some(_) | None => set.ready.insert.push(place.ready),
+            }
+        }
+    }
+    let (was, is) = (before.and_then(LeaseRow::of), after.and_then(LeaseRow::of));
+    if was != is {
+        set.leases.push(Write { before: was, after: is });
+    }
+    let rows = |x: Option<&Execution>| -> BTreeSet<Timer> {
+        x.into_iter().flat_map(index::timers).collect()
+    };
+    difference(&rows(before), &rows(after), &mut set.timers);
+    let rows = |x: Option<&Execution>| -> BTreeSet<TagRow> {
+        x.into_iter().flat_map(index::tags).collect()
+    };
+    difference(&rows(before), &rows(after), &mut set.tags);
+}
+
+fn difference<T: Ord + Clone>(was: &BTreeSet<T>, is: &BTreeSet<T>, delta: &mut Delta<T>) {
+    delta.remove.extend(was.difference(is).cloned());
+    delta.insert.extend(is.difference(was).cloned());
+}
