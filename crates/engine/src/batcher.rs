@@ -247,9 +247,16 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let told = shared.members.tell(&commands);
     let starts = shared.idle.start(&mut commands);
     let begun = commands.len();
-    let grows =
-        |command: &Command| matches!(command, Command::SubmitFlow(_) | Command::ExtendFlow(_));
-    let lets_go = !told.is_empty() || commands.iter().any(grows);
+    let may_let_go = |command: &Command| {
+        matches!(
+            command,
+            Command::SubmitFlow(_)
+                | Command::ExtendFlow(_)
+                | Command::DeliverSignal(_)
+                | Command::Resume(_)
+        )
+    };
+    let lets_go = !told.is_empty() || commands.iter().any(may_let_go);
     let asked = if lets_go { shared.idle.ask() } else { Asked::default() };
     commands.extend(told);
     let released = commands.len();

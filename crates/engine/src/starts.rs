@@ -26,7 +26,7 @@ use crate::members::Members;
 /// For how long a claim need not look again where another has just found nothing.
 const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
-const ASKED_MAX: usize = 4;
+const ASKED_MAX: usize = 32;
 /// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
 const LOOKS_MAX: usize = 64;
 

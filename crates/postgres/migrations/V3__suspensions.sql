@@ -113,8 +113,13 @@ create table ff_signal (
     check ((idempotency_key is null) = (dedup_until_ms is null))
 );
 
+-- Those that a condition may still count.
+create index ff_signal_counting
+    on ff_signal (partition_key, execution_id, waitpoint_id, number)
+    where effect in ('appended_to_waitpoint', 'buffered_for_pending_waitpoint');
+
 -- The last one under a key.
-create index ff_signal_idempotency
+create index ff_signal_keyed
     on ff_signal (partition_key, execution_id, waitpoint_id, idempotency_key, number)
     where idempotency_key is not null;
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ff_core::Claimed;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
@@ -176,6 +177,11 @@ impl State {
             self.heads.file_at(moved.iter().copied());
             self.signals.committed(|interest| interest == Interest::Work);
         }
+    }
+
+    /// Work was handed out: its inputs are remembered.
+    pub fn given<'c>(&self, claimed: impl Iterator<Item = &'c Claimed>) {
+        self.held.given(claimed);
     }
 
     /// Nobody knows what became of a batch: what it touched must be read again.

@@ -165,7 +165,10 @@ async fn grant(
         let input: Option<Blob> = inputs.get(&at).cloned();
         Claimed { leased, input }
     };
-    Ok(leased.into_iter().map(|given| given.into_iter().map(claimed).collect()).collect())
+    let given = leased.into_iter().map(|given| given.into_iter().map(claimed).collect());
+    let given: Vec<Vec<Claimed>> = given.collect();
+    state.given(given.iter().flatten());
+    Ok(given)
 }
 
 /// The answers to claims, all of which were accepted.

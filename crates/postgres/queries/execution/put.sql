@@ -1,5 +1,5 @@
 -- Updates executions that still have the version they were decided on. If not all of them do ($2),
--- it divides by zero, and the batch is undone. The rows come sorted and the join keeps their
+-- it divides by zero, and the batch is undone. Says where they stand then. The rows come sorted and the join keeps their
 -- order, so they are locked in that order.
 with put as (
     update ff_exec_core x set
@@ -26,6 +26,8 @@ with put as (
     from unnest($1::ff_execution_row[]) i
     where x.partition_key = i.partition_key and x.execution_id = i.execution_id
         and x.version = i.before
-    returning 1
+    returning x.partition_key, x.execution_id, x.ctid as at
+), held as materialized (
+    select 1 / (count(*) = $2::bigint)::integer as held from put
 )
-select 1 / (count(*) = $2::bigint)::integer from put
+select p.partition_key, p.execution_id, p.at from held left join put p on true

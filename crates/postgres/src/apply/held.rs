@@ -5,9 +5,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
+use ff_core::Claimed;
 use ff_core::command::{Command, Traffic};
 use ff_core::execution::{Execution, Next, State};
-use ff_core::fold::{Key, WaitWrites, WorkingSet, WriteSet};
+use ff_core::fold::{Blob, Key, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
@@ -21,6 +22,8 @@ use crate::write::Places;
 
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
+/// Bytes of an input that is remembered.
+const INPUT_BYTES_MAX: usize = 1_024;
 
 /// Executions that workers of this process hold, or gave back to wait for something.
 #[derive(Default)]
@@ -36,6 +39,8 @@ struct Known {
     at: Option<Tid>,
     /// What belongs to its suspensions, if that is known.
     waits: Option<Waits>,
+    /// Its input, if that is known and short: whoever goes on with it needs it again.
+    input: Option<Option<Blob>>,
 }
 
 /// What a batch needs, as it is remembered.
@@ -65,6 +70,21 @@ impl Held {
 
     fn keyring(&self) -> MutexGuard<'_, Option<Keyring>> {
         self.keyring.lock().expect("no holder of this lock panics")
+    }
+
+    /// Work was handed out with its input.
+    pub fn given<'c>(&self, claimed: impl Iterator<Item = &'c Claimed>) {
+        let mut held = self.lock();
+        for work in claimed {
+            let short = work.input.as_ref().is_none_or(|blob| blob.bytes.len() <= INPUT_BYTES_MAX);
+            let own = work.leased.execution.input_from.is_none();
+            if let Some(known) = held.get_mut(&work.leased.execution.id)
+                && short
+                && own
+            {
+                known.input = Some(work.input.clone());
+            }
+        }
     }
 
     /// The keys were read.
@@ -113,6 +133,10 @@ impl Held {
                                 waiting.insert(id);
                             }
                         }
+                        Key::Input(id) if held.get(&id).is_some_and(|it| it.input.is_some()) => {
+                            let known = held.get(&id).and_then(|known| known.input.clone());
+                            have.inputs.insert(id, known.flatten());
+                        }
                         Key::Keyring => {
                             let keys = self.keyring().clone()?;
                             *signs = keys.current.as_ref().map(|key| key.kid.clone());
@@ -145,7 +169,8 @@ impl Held {
             let Some(x) = &write.after else { continue };
             let version = write.before.as_ref().map(|before| before.version);
             let known = held.remove(&x.id).filter(|it| Some(it.execution.version) == version);
-            let waits = Waits::after(write, known.and_then(|known| known.waits));
+            let (waits, input) = known.map_or((None, None), |known| (known.waits, known.input));
+            let waits = Waits::after(write, waits);
             let keep = match &x.state {
                 State::Active(_) | State::Suspended(_) => true,
                 // It goes on soon, most likely here.
@@ -156,7 +181,7 @@ impl Held {
             };
             if keep {
                 let at = places.get(&x.id).copied();
-                held.insert(x.id, Known { execution: x.clone(), at, waits });
+                held.insert(x.id, Known { execution: x.clone(), at, waits, input });
             }
         }
         learn_waits(&mut held, &set.waits);
