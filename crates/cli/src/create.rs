@@ -54,7 +54,11 @@ pub struct CreateOne {
 impl CreateOne {
     /// Creates it.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let input = self.input.as_deref().map(read_input).transpose()?;
+        let input = self
+            .input
+            .as_deref()
+            .map(|text| read_json("the input", "--input", text))
+            .transpose()?;
         let client = place.client().await?;
         let (wait, form) = (self.wait, self.output.output);
         let made = self.create(&client, input).await?;
@@ -161,11 +165,11 @@ pub fn tag(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| "must be key=value, for example shop.customer=ada".to_owned())
 }
 
-/// The input that was given; digits and order stay as they are.
-fn read_input(text: &str) -> anyhow::Result<Json> {
+/// JSON that was given with an option; digits and order stay as they are.
+pub fn read_json(what: &str, option: &str, text: &str) -> anyhow::Result<Json> {
     let text = match text.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the input from {path}"))?,
+            .with_context(|| format!("cannot read {what} from {path}"))?,
         None if text == "-" => {
             let mut read = String::new();
             std::io::stdin().read_to_string(&mut read).context("cannot read standard input")?;
@@ -176,8 +180,9 @@ fn read_input(text: &str) -> anyhow::Result<Json> {
     let compact = |json: &Json| String::from_utf8_lossy(&Payload::json(json).bytes).into_owned();
     let read = Json::from_text(text.trim().to_owned());
     read.and_then(|json| Json::from_text(compact(&json))).map_err(|error| {
-        Failure::new(Exit::Usage, format!("the input is not JSON: {error}"))
-            .next("quote text twice: --input '\"some text\"'; or name a file: --input @order.json")
+        let quoted = format!("quote text twice: {option} '\"some text\"'");
+        Failure::new(Exit::Usage, format!("{what} is not JSON: {error}"))
+            .next(format!("{quoted}; or name a file: {option} @order.json"))
             .into()
     })
 }

@@ -1,9 +1,9 @@
 //! `ff demo`: a show of real work, on an embedded database unless told.
 //!
-//! It creates executions that succeed, fail, retry, wait, time out, expire and are cancelled, and
-//! one whose worker process is killed, and a flow that does not wait for the last of its members;
-//! works them off; and prints what the stored history says happened to each. Nothing in the
-//! report comes from anywhere but the database.
+//! It creates executions that succeed, fail, retry, wait, time out, expire and are cancelled, one
+//! that waits for a person, one whose worker process is killed, and a flow that does not wait for
+//! the last of its members; works them off; and prints what the stored history says happened to
+//! each. Nothing in the report comes from anywhere but the database.
 
 mod report;
 mod samples;
@@ -57,7 +57,7 @@ impl Demo {
         let client = Client::new(Arc::new(engine.clone()));
         let flow = parcel::draft(&client, samples::lane().as_str(), BEAT).await?;
         let worker = local_worker(&client).start()?;
-        let steering = tokio::spawn(samples::steer(engine.clone(), shown.clone()));
+        let steering = tokio::spawn(samples::steer(client.clone(), engine.clone(), shown.clone()));
         watch(&engine, &shown).await?;
         steering.await.context("the operator panicked")??;
         watch(&engine, &shown).await?;
@@ -143,9 +143,10 @@ async fn watch(engine: &Engine, shown: &[Sample]) -> anyhow::Result<()> {
             let over = states.iter().filter(|state| state.is_terminal()).count();
             bar.set_position(u64::try_from(over).unwrap_or(0));
             bar.set_message(format!(
-                "{} waiting, {} delayed, {} active",
+                "{} waiting, {} delayed, {} suspended, {} active",
                 count(PublicState::Waiting),
                 count(PublicState::Delayed),
+                count(PublicState::Suspended),
                 count(PublicState::Active)
             ));
             if over == states.len() {

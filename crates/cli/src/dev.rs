@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use ff_core::condition::Word;
 use ff_engine::Engine;
 use ff_sdk::told_to_stop;
 use ff_server::Options;
+use ff_wire::waitpoint::WaitpointSnapshot;
 use flowfabric::{Client, Database, FlowHandle, Handle};
 use tokio::net::TcpListener;
 
 use crate::handlers::{self, Order};
 use crate::id::{short, short_flow};
 use crate::output::{self, dim};
-use crate::parcel;
 use crate::place::{DEFAULT, Place};
 use crate::serve::{backend_name, door, keep};
+use crate::{deploy, parcel, waitpoints};
 
 /// Where it listens, if nobody else does.
 const LISTEN: &str = "127.0.0.1:7100";
@@ -45,7 +47,10 @@ impl Dev {
         let worker = handlers::worker(&client, "default").drain(Duration::from_secs(2)).start()?;
         let made = samples(&client).await?;
         let flow = parcel::draft(&client, "default", BEAT).await?;
+        let asked = Asked::find(&client, &made).await?;
         welcome(&url, &database, &made, &flow)?;
+        asked.iter().try_for_each(|asked| asked.tell(&url))?;
+        writeln!(std::io::stdout(), "{}\n", dim("Ctrl-C stops it."))?;
         let told = tokio::spawn(tell(flow));
         keep(listener, options, told_to_stop()).await?;
         told.abort();
@@ -61,7 +66,7 @@ async fn tell(flow: FlowHandle) -> anyhow::Result<()> {
     Ok(std::io::stdout().write_all(&text)?)
 }
 
-/// Some work of each sort.
+/// Some work of each sort; the last of it waits for somebody's decision.
 async fn samples(client: &Client) -> anyhow::Result<Vec<Handle>> {
     let order = |customer: &str, items: &[(&str, u32)]| {
         let items = items.iter().map(|(item, count)| ((*item).to_owned(), *count)).collect();
@@ -77,6 +82,7 @@ async fn samples(client: &Client) -> anyhow::Result<Vec<Handle>> {
         client.create("broken", ()).retries_every(2, pause),
         client.create("greet", "world").delay(Duration::from_secs(20)),
         client.create("nobody", ()).lane("idle").priority(100),
+        client.create("deploy", deploy::plan()),
     ];
     let made = client.create_many(all).await?;
     Ok(made.into_iter().collect::<Result<_, _>>()?)
@@ -89,8 +95,7 @@ fn welcome(
     flow: &FlowHandle,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let program = std::env::args().next().unwrap_or_else(|| "ff".to_owned());
-    let at = if url == DEFAULT { String::new() } else { format!(" --url {url}") };
+    let (program, at) = command_line(url);
     writeln!(out, "FlowFabric {} on {database}\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  page   {url}/")?;
     writeln!(out, "  API    {url}/docs\n")?;
@@ -107,6 +112,41 @@ fn welcome(
     ] {
         writeln!(out, "  {program} {command}{at}")?;
     }
-    writeln!(out, "\n{}\n", dim("Ctrl-C stops it."))?;
-    Ok(())
+    Ok(writeln!(out)?)
+}
+
+/// This program, and what it is told to find the server.
+fn command_line(url: &str) -> (String, String) {
+    let program = std::env::args().next().unwrap_or_else(|| "ff".to_owned());
+    let at = if url == DEFAULT { String::new() } else { format!(" --url {url}") };
+    (program, at)
+}
+
+/// A decision that is waited for, and a link that makes it.
+struct Asked {
+    waitpoint: WaitpointSnapshot,
+    path: String,
+}
+
+impl Asked {
+    /// What the last of the samples asks; nothing when it does not come to that in time.
+    async fn find(client: &Client, made: &[Handle]) -> anyhow::Result<Option<Self>> {
+        let Some(last) = made.last() else { return Ok(None) };
+        let Some(waitpoint) = deploy::asked(client, last.id()).await? else { return Ok(None) };
+        let who = std::env::var("USER").ok().filter(|user| !user.is_empty());
+        let who = who.unwrap_or_else(|| "somebody".to_owned());
+        let path = waitpoints::sign(client, &waitpoint, Word::Approved.as_str(), Some(who)).await?;
+        Ok(Some(Self { waitpoint, path }))
+    }
+
+    fn tell(&self, url: &str) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        let (program, at) = command_line(url);
+        let id = short(self.waitpoint.execution_id);
+        writeln!(out, "A deployment waits until somebody decides. Any of these will do:\n")?;
+        writeln!(out, "  {program} approve {id}{at}")?;
+        writeln!(out, "  {url}/#/inbox")?;
+        writeln!(out, "  {url}{}\n", self.path)?;
+        Ok(())
+    }
 }

@@ -140,6 +140,15 @@ fn advice(code: &str, place: &Place) -> Option<String> {
     if code == Code::FlowNotFound.as_str() {
         return Some(place.ff("flow ls"));
     }
+    if code == Code::WaitpointNotFound.as_str() || code == Code::WaitpointClosed.as_str() {
+        return Some(format!("{} says what is waited for", place.ff("waitpoints")));
+    }
+    if code == Code::ExecutionNotSuspended.as_str() {
+        return Some(format!("{} says what is", place.ff("ls --state suspended")));
+    }
+    if code == Code::HmacSecretNotInitialized.as_str() {
+        return Some(format!("make the first key: {}", place.ff("keys rotate")));
+    }
     let advice = if code == Code::Transport.as_str() && place.is_server() {
         "start a server: ff serve --url sqlite:fabric.db; or name another place with --url"
     } else if code == Code::Transport.as_str() {
@@ -148,6 +157,8 @@ fn advice(code: &str, place: &Place) -> Option<String> {
         "nothing is left to cancel; ff replay runs it again"
     } else if code == Code::FlowAlreadyTerminal.as_str() {
         "it has ended; if it was cancelled, its members cannot be replayed; submit another flow"
+    } else if code == Code::SubjectMismatch.as_str() {
+        "what is to be decided on has changed; the same command shows it again"
     } else if code == HttpCode::Unauthorized.as_str() {
         "set FF_TOKEN to the token of the server"
     } else {
@@ -172,6 +183,7 @@ mod tests {
             3 consumer_not_found
             3 flow_not_found
             3 edge_not_found
+            3 waitpoint_not_found
             2 invalid_input
             2 invalid_policy_json
             2 invalid_capabilities
@@ -206,6 +218,16 @@ mod tests {
             4 deps_not_satisfied
             4 step_conflict
             4 journal_full
+            4 already_suspended
+            4 execution_not_suspended
+            4 target_not_signalable
+            4 waitpoint_closed
+            4 waitpoint_not_pending
+            4 pending_waitpoint_expired
+            4 waitpoint_already_exists
+            4 subject_mismatch
+            4 signal_limit_exceeded
+            4 too_many_waitpoints
             5 execution_not_leaseable
             2 capability_mismatch
             4 execution_not_active

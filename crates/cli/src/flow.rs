@@ -78,6 +78,7 @@ fn count_of(summary: &FlowSummary, state: PublicState) -> u64 {
         PublicState::Delayed => summary.members_delayed,
         PublicState::WaitingChildren => summary.members_waiting_children,
         PublicState::Active => summary.members_active,
+        PublicState::Suspended => summary.members_suspended,
         PublicState::Completed => summary.members_completed,
         PublicState::Failed => summary.members_failed,
         PublicState::Cancelled => summary.members_cancelled,

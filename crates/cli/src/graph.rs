@@ -117,6 +117,7 @@ fn sign(state: PublicState) -> char {
         PublicState::Delayed => '◔',
         PublicState::WaitingChildren => '◌',
         PublicState::Active => '●',
+        PublicState::Suspended => '◑',
         PublicState::Completed => '✓',
         PublicState::Failed => '✗',
         PublicState::Cancelled => '⊘',

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flowfabric::{BoxError, Client, Context, Error, Result, Worker};
 use serde::{Deserialize, Serialize};
 
-use crate::parcel;
+use crate::{deploy, parcel};
 
 /// A worker for all of them.
 pub fn worker(client: &Client, lane: &str) -> Worker {
@@ -21,6 +21,7 @@ pub fn worker(client: &Client, lane: &str) -> Worker {
         .handle("endless", endless)
         .handle("nap", nap)
         .handle("heavy", heavy)
+        .handle("deploy", deploy::deploy)
         .handle("weigh", parcel::weigh)
         .handle("quote", parcel::quote)
         .handle("choose", parcel::choose)

@@ -91,6 +91,7 @@ fn head(state: PublicState) -> &'static str {
         PublicState::Delayed => "DELAYED",
         PublicState::WaitingChildren => "CHILDREN",
         PublicState::Active => "ACTIVE",
+        PublicState::Suspended => "SUSPENDED",
         PublicState::Completed => "COMPLETED",
         PublicState::Failed => "FAILED",
         PublicState::Cancelled => "CANCELLED",

@@ -12,6 +12,7 @@ use crate::output::{self, Format, Output, clean, painted};
 use crate::place::Place;
 use crate::span;
 use crate::table::{Column, Table, left, right};
+use crate::told::wait_of;
 
 const COLUMNS: &[Column] = &[
     left("ID"),
@@ -30,8 +31,8 @@ pub struct List {
     /// In this lane
     #[arg(long)]
     lane: Option<String>,
-    /// In this state: waiting, delayed, `waiting_children`, active, completed, failed, cancelled,
-    /// expired or skipped
+    /// In this state: waiting, delayed, `waiting_children`, active, suspended, completed,
+    /// failed, cancelled, expired or skipped
     #[arg(long)]
     state: Option<String>,
     /// Of this kind
@@ -142,6 +143,12 @@ pub fn why(x: &ExecutionSnapshot, now: Millis) -> String {
 
 /// What it waits for, with the time that is left where a moment is named.
 fn waits(detail: &str, now: Millis) -> String {
+    let (reason, until) = detail.split_once(", until ").unwrap_or((detail, ""));
+    if let Ok(reason) = reason.parse() {
+        let left = until.parse().map(|until| span::length(Millis(until).since(now)));
+        let left = left.map_or_else(|_| String::new(), |left| format!(", for another {left}"));
+        return format!("{}{left}", wait_of(reason));
+    }
     let until = detail.strip_prefix("delayed until ").and_then(|at| at.parse().ok());
     match until.map(Millis) {
         Some(until) => format!("delayed for another {}", span::length(until.since(now))),

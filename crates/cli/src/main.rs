@@ -2,17 +2,20 @@
 //!
 //! What must stay true: what was asked for goes to standard output and everything else to standard
 //! error; whatever goes wrong is told with its code, what to do next, and a documented exit code; no
-//! password and no token is ever printed.
+//! password and no secret is ever printed, and no token or link unless it was asked for by name.
 
 mod config;
 mod create;
+mod decide;
 mod demo;
+mod deploy;
 mod dev;
 mod failure;
 mod flow;
 mod graph;
 mod handlers;
 mod id;
+mod keys;
 mod lanes;
 mod list;
 mod migrate;
@@ -22,16 +25,19 @@ mod place;
 mod result;
 mod serve;
 mod show;
+mod signal;
 mod span;
 mod steer;
 mod table;
 mod told;
+mod waitpoints;
 mod worker;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ff_core::condition::Word;
 
 use failure::Failure;
 use place::Place;
@@ -48,7 +54,8 @@ Exit codes:
   1  failed
   2  the command line or a value in it is wrong
   3  there is no such thing
-  4  refused: its state does not allow it, or it clashes with something else
+  4  refused: its state does not allow it, or it clashes with something else;
+     or a decision that does not count (approve, reject)
   5  the database or server cannot be reached or is busy; the same command may succeed later
   6  the execution or flow did not succeed (result, create --wait, flow submit --wait)
 
@@ -87,6 +94,18 @@ enum Command {
     Hold(steer::Hold),
     /// Let a held execution be claimed again
     Unhold(steer::Unhold),
+    /// Say what executions wait for: signals, people and callbacks
+    Waitpoints(waitpoints::Waitpoints),
+    /// Send a signal to an execution that waits for one
+    Signal(signal::Send),
+    /// Approve what an execution asks, and let it go on once enough people have
+    Approve(decide::Decide),
+    /// Reject what an execution asks, and let it go on with that
+    Reject(decide::Decide),
+    /// Let a suspended execution go on, whatever it waits for
+    Resume(steer::LetGoOn),
+    /// List the keys that sign tokens and links, or sign with another one
+    Keys(keys::Keys),
     /// Change how urgent a waiting execution is
     Priority(steer::Priority),
     /// Set and remove tags of an execution
@@ -142,6 +161,12 @@ async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
         Command::Replay(replay) => replay.run(place).await,
         Command::Hold(hold) => hold.run(place).await,
         Command::Unhold(unhold) => unhold.run(place).await,
+        Command::Waitpoints(waitpoints) => waitpoints.run(place).await,
+        Command::Signal(signal) => signal.run(place).await,
+        Command::Approve(decide) => decide.run(place, Word::Approved).await,
+        Command::Reject(decide) => decide.run(place, Word::Rejected).await,
+        Command::Resume(resume) => resume.run(place).await,
+        Command::Keys(keys) => keys.run(place).await,
         Command::Priority(priority) => priority.run(place).await,
         Command::Tag(tag) => tag.run(place).await,
         Command::Flow(flow) => flow.run(place).await,

@@ -70,7 +70,7 @@ pub fn style_of(state: PublicState) -> Style {
         PublicState::Cancelled => plain.yellow(),
         PublicState::Active => plain.cyan(),
         PublicState::Waiting | PublicState::Delayed => plain.blue(),
-        PublicState::WaitingChildren => plain.magenta(),
+        PublicState::WaitingChildren | PublicState::Suspended => plain.magenta(),
         PublicState::Skipped => plain.dim(),
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use ff_core::WorkFilter;
 use ff_engine::Engine;
 use ff_sdk::told_to_stop;
-use ff_server::{Options, Token};
+use ff_server::{Options, SigningKey, Token};
 use flowfabric::{Database, TOKEN};
 use tokio::net::TcpListener;
 
@@ -31,6 +31,7 @@ impl Serve {
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
         let database = place.database("serve")?;
         let token = door()?;
+        let signing_key = signing_key()?;
         ff_server::check_address(self.listen, token.as_ref()).map_err(|_| exposed(self.listen))?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
             Failure::new(Exit::Failed, format!("cannot listen on {}: {error}", self.listen))
@@ -40,7 +41,8 @@ impl Serve {
         let url = format!("http://{}", listener.local_addr()?);
         let said = format!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
         writeln!(std::io::stdout(), "{said}")?;
-        let options = Options { token, ..Options::new(engine, backend_name(&database)) };
+        let own = Options::new(engine, backend_name(&database));
+        let options = Options { token, signing_key, ..own };
         keep(listener, options, told_to_stop()).await
     }
 }
@@ -62,6 +64,14 @@ pub async fn keep(
 pub fn door() -> anyhow::Result<Option<Token>> {
     let token = token().map(|token| Token::new(&token)).transpose();
     Ok(token.map_err(|error| Failure::new(Exit::Usage, format!("{TOKEN}: {error}")))?)
+}
+
+/// The key that a store without any is to sign with, if the environment holds one.
+fn signing_key() -> anyhow::Result<Option<SigningKey>> {
+    let held = std::env::var(SigningKey::VARIABLE).ok().filter(|held| !held.is_empty());
+    let key = held.map(|held| SigningKey::parse(&held)).transpose();
+    let refuse = |error| Failure::new(Exit::Usage, format!("{}: {error}", SigningKey::VARIABLE));
+    Ok(key.map_err(refuse)?)
 }
 
 /// What the store is called.

@@ -2,6 +2,7 @@
 //! then attempts, steps and events as they are stored.
 
 mod timeline;
+mod waits;
 
 use std::io::{self, Write};
 
@@ -22,6 +23,7 @@ use crate::table::{Column, Table, left, right};
 use crate::told::{attempt_of, name_of, told};
 use crate::{id, span};
 use timeline::Timeline;
+use waits::Part;
 
 const ATTEMPTS: &[Column] =
     &[right("#"), left("KIND"), right("AT"), right("TOOK"), left("ENDED"), left("WORKER")];
@@ -183,7 +185,7 @@ impl Page<'_> {
                 line.kind.to_string(),
                 self.since(line.started_at),
                 span::length(until.since(line.started_at)),
-                ended(line),
+                ended(line, self.history.snapshot.public_state),
                 name_of(&line.worker),
             ]);
         }
@@ -198,16 +200,49 @@ impl Page<'_> {
                 clean(&step.name),
                 step.attempt_index.to_string(),
                 self.since(step.at),
-                span::length(took(step)),
+                span::length(self.took(step)),
                 self.outcome_of(step),
             ]);
         }
         table
     }
 
+    /// How long a step took, or takes: a sleep until its end, a wait until its answer.
+    fn took(&self, step: &StepLine) -> u64 {
+        match (step.kind, wakes_at(step)) {
+            (StepKind::Sleep, Some(until)) => until.since(step.at),
+            (StepKind::Wait, _) => match waits::part_of(&self.history.steps, step) {
+                Part::Question(answer) => {
+                    let end = self.history.snapshot.completed_at.unwrap_or(self.now);
+                    answer.map_or(end, |answer| answer.at).since(step.at)
+                }
+                Part::Answer => step.ran_ms,
+            },
+            (
+                StepKind::Run
+                | StepKind::Sleep
+                | StepKind::Now
+                | StepKind::Random
+                | StepKind::Waitpoint,
+                _,
+            ) => step.ran_ms,
+        }
+    }
+
     fn outcome_of(&self, step: &StepLine) -> String {
         if let (StepKind::Sleep, Some(until)) = (step.kind, wakes_at(step)) {
             return format!("until {}", self.since(until));
+        }
+        if step.kind == StepKind::Wait {
+            match waits::part_of(&self.history.steps, step) {
+                Part::Question(None) => return "is waited for".to_owned(),
+                Part::Question(Some(answer)) => return format!("until {}", self.since(answer.at)),
+                Part::Answer => {
+                    if let Some(said) = waits::answer(step) {
+                        return said;
+                    }
+                }
+            }
         }
         match (&step.result, &step.result_base64) {
             (Some(json), _) => clean(json.text()),
@@ -232,24 +267,17 @@ impl Page<'_> {
 }
 
 /// How an attempt ended, in its colour.
-fn ended(line: &AttemptLine) -> String {
+fn ended(line: &AttemptLine, state: PublicState) -> String {
     let said = match line.outcome {
         Some(AttemptOutcome::Success) => style("success").green(),
         Some(AttemptOutcome::Failure) => style("failure").red(),
         Some(AttemptOutcome::Expired) => style("expired").red(),
         Some(AttemptOutcome::Cancelled) => style("cancelled").yellow(),
         Some(AttemptOutcome::Interrupted) => style("lease lost").yellow(),
+        None if state == PublicState::Suspended => style("suspended").magenta(),
         None => style("under way").cyan(),
     };
     said.to_string()
-}
-
-/// How long a step took, or takes: a sleep until its end.
-fn took(step: &StepLine) -> u64 {
-    match (step.kind, wakes_at(step)) {
-        (StepKind::Sleep, Some(until)) => until.since(step.at),
-        (StepKind::Run | StepKind::Sleep | StepKind::Now | StepKind::Random, _) => step.ran_ms,
-    }
 }
 
 /// When a sleep ends.

@@ -1,16 +1,18 @@
-//! What an operator does to one execution: `ff cancel`, `replay`, `hold`, `unhold`, `priority` and
-//! `tag`. Each may be said twice.
+//! What an operator does to one execution: `ff cancel`, `replay`, `hold`, `unhold`, `resume`,
+//! `priority` and `tag`. Each may be said twice, but for `resume`: what goes on is not suspended.
 
 use std::fmt::Display;
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
+use ff_core::decide::resume::Resume;
 use ff_wire::steer::TagsRequest;
 use flowfabric::Handle;
 
 use crate::create::tag;
-use crate::id;
 use crate::place::Place;
+use crate::{id, span};
 
 /// The execution that is meant.
 #[derive(Args)]
@@ -102,6 +104,31 @@ impl Unhold {
         let execution = self.which.handle(place).await?;
         execution.unhold().await?;
         say(format_args!("unheld {}", execution.id()))
+    }
+}
+
+/// Let a suspended execution go on.
+#[derive(Args)]
+pub struct LetGoOn {
+    #[command(flatten)]
+    which: Which,
+    /// Why, for whoever reads its history
+    #[arg(long, default_value = "resumed on the command line")]
+    reason: String,
+    /// How long after this it goes on: 90s, 5m, 1h30m
+    #[arg(long, value_parser = span::parse, value_name = "TIME", default_value = "0s")]
+    delay: Duration,
+}
+
+impl LetGoOn {
+    /// Lets it.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let client = place.client().await?;
+        let id = id::find(&client, place, &self.which.id).await?;
+        let resume_delay_ms = u64::try_from(self.delay.as_millis()).unwrap_or(u64::MAX);
+        let resume = Resume { id, reason: self.reason, resume_delay_ms };
+        let state = client.fabric().resume(resume).await?;
+        say(format_args!("resumed {id} ({state})"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Events in words.
 
 use ff_core::Millis;
+use ff_core::suspension::{Effect, SuspensionReason};
 use ff_wire::event::Event;
 use ff_wire::snapshot::Worker;
 
@@ -45,6 +46,13 @@ pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
         Event::FlowCancelRequested { cancellation_policy, reason, .. } => {
             format!("the flow was cancelled ({cancellation_policy}): {reason}")
         }
+        Event::Suspended { reason, .. } => format!("suspended: {}", wait_of(*reason)),
+        Event::Signal { signal_name, source_identity, effect, .. } => {
+            let from = if source_identity.is_empty() { "" } else { " from " };
+            format!("signal {signal_name}{from}{source_identity}: {}", led_to(*effect))
+        }
+        Event::Resumed { reason } => format!("goes on without what it waited for: {reason}"),
+        Event::Escalated => "nobody came in time: it waits for an operator".to_owned(),
         Event::FlowEnded { state } => format!("the flow ended {state}"),
         Event::FlowReopened => "the flow goes on".to_owned(),
         // The attempt that took over says it.
@@ -59,14 +67,34 @@ pub fn attempt_of(event: &Event) -> Option<u32> {
         Event::AttemptFailed { attempt_index, .. }
         | Event::LeaseExpired { attempt_index, .. }
         | Event::LeaseRevoked { attempt_index, .. }
-        | Event::LeaseReclaimed { attempt_index, .. } => Some(*attempt_index),
+        | Event::LeaseReclaimed { attempt_index, .. }
+        | Event::Suspended { attempt_index, .. } => Some(*attempt_index),
         Event::Completion { attempt_index, .. } => *attempt_index,
         Event::PriorityChanged { .. }
         | Event::Replayed { .. }
+        | Event::Signal { .. }
+        | Event::Resumed { .. }
+        | Event::Escalated
         | Event::Held { .. }
         | Event::Unheld
         | Event::FlowCancelRequested { .. }
         | Event::FlowEnded { .. }
         | Event::FlowReopened => None,
+    }
+}
+
+/// Why an execution waits.
+pub fn wait_of(reason: SuspensionReason) -> String {
+    reason.as_str().replace('_', " ")
+}
+
+/// What a signal led to.
+pub fn led_to(effect: Effect) -> &'static str {
+    match effect {
+        Effect::ConditionSatisfied => "it goes on",
+        Effect::Appended => "recorded, and more is waited for",
+        Effect::AppendedDuplicate => "recorded, though the same was said before",
+        Effect::IgnoredNotInCondition | Effect::IgnoredMatcherFailed => "not waited for",
+        Effect::Buffered => "kept until it waits there",
     }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 
 /// What must be left of the show, and what must not.
 const LEFT: [(&str, i64); 3] = [
-    ("select count(*) from ff_exec_core where phase = 'terminal'", 21),
+    ("select count(*) from ff_exec_core where phase = 'terminal'", 22),
     ("select count(*) from ff_lease", 0),
     ("select count(*) from ff_ready", 0),
 ];
@@ -55,6 +55,9 @@ fn show(url: &str, name: &str) {
         "ended expired: execution_deadline",
         "ended cancelled: nobody needs it any more",
         "ended cancelled: the customer changed her mind",
+        "waits until somebody approves",
+        "suspended: waiting for approval",
+        "signal approved from ann: it goes on",
         "was killed",
         "A flow has ended: 5 completed, 1 cancelled.",
         "┼─▸ ✓ choose  2 of 3 ──▸ ✓ book",

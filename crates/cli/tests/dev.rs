@@ -27,14 +27,41 @@ fn one_command_serves_a_page_works_and_leaves_in_order() {
     assert!(text(&result.stderr).contains("the order has no items"), "{result:?}");
     assert_eq!(result.status.code(), Some(6));
     let listed = ff(&url, &["ls", "-o", "ids"]);
-    assert_eq!(text(&listed.stdout).lines().count(), 15, "{listed:?}");
+    assert_eq!(text(&listed.stdout).lines().count(), 16, "{listed:?}");
+    let (id, link) = asked(&mut dev);
+    let offered = ff(&url, &["waitpoints", &id, "-o", "table"]);
+    assert!(text(&offered.stdout).contains("approval, 0 of 1"), "{offered:?}");
+    assert!(link.starts_with(&format!("{url}/v1/signals/")), "{link}");
+    let approved = ff(&url, &["approve", &id, "--as", "ann"]);
+    assert!(text(&approved.stdout).ends_with("as ann: it goes on\n"), "{approved:?}");
+    let result = ff(&url, &["result", "--wait", &id]);
+    assert!(text(&result.stdout).contains("approved by ann"), "{result:?}");
     let stop = Command::new("kill").arg(dev.process.id().to_string()).status().unwrap();
     assert!(stop.success());
     assert!(dev.process.wait().unwrap().success(), "told to stop, it stops in order");
     let mut rest = String::new();
     dev.said.read_to_string(&mut rest).unwrap();
-    for told in ["executions were created", "show ", "flow show ", "create order", "Ctrl-C"] {
-        assert!(rest.contains(told), "{told:?} is missing in {rest}");
+    assert!(rest.contains("Ctrl-C"), "{rest}");
+}
+
+/// Reads what it says up to the decision that is waited for: of which execution, and a link.
+fn asked(dev: &mut Dev) -> (String, String) {
+    let (mut all, mut id) = (String::new(), String::new());
+    loop {
+        let from = all.len();
+        assert!(dev.said.read_line(&mut all).unwrap() > 0, "no decision is waited for: {all}");
+        let line = all[from..].trim();
+        if let Some((_, named)) = line.split_once(" approve ") {
+            named.split(' ').next().unwrap().clone_into(&mut id);
+        }
+        if line.contains("/v1/signals/") {
+            let path = line.to_owned();
+            for told in ["8 executions were created", "show ", "flow show ", "create order", "/#/"]
+            {
+                assert!(all.contains(told), "{told:?} is missing in {all}");
+            }
+            return (id, path);
+        }
     }
 }
 

@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use bytes::Bytes;
 use ff_core::ExecutionId;
+use ff_core::condition::Word;
 use ff_core::decide::create::Create;
 use ff_core::policy::Policy;
 use ff_core::state::PublicState;
 use ff_core::text::{Creator, Kind, LaneId, Namespace};
 use ff_engine::Engine;
+use ff_wire::signal::DecisionRequest;
+use flowfabric::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+use crate::deploy;
 
 /// One execution of the show.
 #[derive(Clone)]
@@ -74,6 +80,7 @@ pub async fn create(engine: &Engine, plain: usize) -> anyhow::Result<Vec<Sample>
             "timeout_policy": {"execution_deadline_ms": 1_200}}),
         ),
         sample("gives its slot back for 700 ms", "nap", &json!({})),
+        approval(),
         sample("cancelled while running", "endless", &json!({})),
     ]);
     shown.push(delayed("delayed by 1.5 s", 1_500));
@@ -91,8 +98,14 @@ fn delayed(title: &'static str, delay_ms: u64) -> Sample {
     sample
 }
 
-/// What the operator of the show does: cancels two and replays one.
-pub async fn steer(engine: Engine, shown: Vec<Sample>) -> anyhow::Result<()> {
+fn approval() -> Sample {
+    let mut sample = sample("waits until somebody approves", "deploy", &json!({}));
+    sample.create.input = serde_json::to_vec(&deploy::plan()).expect("a plan is JSON").into();
+    sample
+}
+
+/// What the people of the show do: an operator cancels two and replays one, and ann approves one.
+pub async fn steer(client: Client, engine: Engine, shown: Vec<Sample>) -> anyhow::Result<()> {
     for sample in shown {
         match sample.title {
             "cancelled while running" => {
@@ -106,6 +119,19 @@ pub async fn steer(engine: Engine, shown: Vec<Sample>) -> anyhow::Result<()> {
             "fails for good, is replayed" => {
                 super::wait_for(&engine, sample.id, PublicState::Failed).await?;
                 engine.replay_execution(sample.id, "the address was added").await?;
+            }
+            "waits until somebody approves" => {
+                let asked = deploy::asked(&client, sample.id).await?;
+                let asked = asked.context("nobody was asked to approve")?;
+                tokio::time::sleep(Duration::from_millis(400)).await;
+                let word = DecisionRequest {
+                    word: Word::Approved,
+                    by: "ann".to_owned(),
+                    subject: asked.approval.and_then(|asked| asked.subject_digest),
+                    comment: Some("looks good".to_owned()),
+                    waitpoint_id: Some(asked.waitpoint_id.to_string()),
+                };
+                client.fabric().decide(sample.id, word).await?;
             }
             _ => {}
         }

@@ -111,9 +111,11 @@ fn urgency(state: PublicState) -> u8 {
     match state {
         PublicState::Failed | PublicState::Expired => 0,
         PublicState::Cancelled => 1,
-        PublicState::Active => 2,
-        PublicState::Waiting | PublicState::Delayed | PublicState::WaitingChildren => 3,
-        PublicState::Skipped => 4,
-        PublicState::Completed => 5,
+        // Somebody may have to do something.
+        PublicState::Suspended => 2,
+        PublicState::Active => 3,
+        PublicState::Waiting | PublicState::Delayed | PublicState::WaitingChildren => 4,
+        PublicState::Skipped => 5,
+        PublicState::Completed => 6,
     }
 }

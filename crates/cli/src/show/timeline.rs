@@ -17,9 +17,12 @@ use console::{Alignment, Style, pad_str};
 use ff_core::Millis;
 use ff_core::execution::AttemptOutcome;
 use ff_core::step::StepKind;
+use ff_core::suspension::Effect;
+use ff_wire::event::Event;
 use ff_wire::snapshot::AttemptLine;
 use ff_wire::{History, StepLine};
 
+use super::waits::{Part, part_of};
 use super::wakes_at;
 use crate::output::{clean, dim};
 use crate::span;
@@ -134,8 +137,60 @@ impl<'h> Timeline<'h> {
             let until = self.since(wakes_at(step)?).min(ended);
             Some((Look::Sleeps, self.since(step.at), until))
         }));
+        let waits = self.suspensions(line.index).into_iter();
+        parts.extend(waits.map(|(from, to)| (Look::Sleeps, from.max(begun), to.min(ended))));
         let length = span::length(ended - begun);
         Bar { label: format!("attempt {}", line.index), parts, length }
+    }
+
+    /// When an attempt was suspended, from when to when: until its answer was recorded, or, for a
+    /// worker that records none, until it was let go on.
+    fn suspensions(&self, attempt: u32) -> Vec<(u64, u64)> {
+        let steps = self.history.steps.iter().filter(|step| step.attempt_index == attempt);
+        let mut spans: Vec<_> = steps.filter_map(|step| self.wait(step)).collect();
+        let mut since = None;
+        for fed in &self.history.events {
+            match &fed.event {
+                Event::Suspended { attempt_index, .. } if *attempt_index == attempt => {
+                    since = Some(self.since(fed.at));
+                }
+                Event::Signal { effect: Effect::ConditionSatisfied, .. }
+                | Event::Resumed { .. }
+                | Event::Completion { .. } => {
+                    spans.extend(since.take().map(|since| (since, self.since(fed.at))));
+                }
+                Event::Suspended { .. }
+                | Event::Signal { .. }
+                | Event::Escalated
+                | Event::AttemptFailed { .. }
+                | Event::LeaseExpired { .. }
+                | Event::LeaseRevoked { .. }
+                | Event::LeaseReclaimed { .. }
+                | Event::PriorityChanged { .. }
+                | Event::Replayed { .. }
+                | Event::Held { .. }
+                | Event::Unheld
+                | Event::FlowCancelRequested { .. }
+                | Event::FlowEnded { .. }
+                | Event::FlowReopened => {}
+            }
+        }
+        spans.extend(since.map(|since| (since, self.since(self.until))));
+        spans
+    }
+
+    /// From when to when a wait lasts, if the step is its question.
+    fn wait(&self, step: &StepLine) -> Option<(u64, u64)> {
+        if step.kind != StepKind::Wait {
+            return None;
+        }
+        match part_of(&self.history.steps, step) {
+            Part::Question(answer) => {
+                let until = answer.map_or(self.until, |answer| answer.at);
+                Some((self.since(step.at), self.since(until)))
+            }
+            Part::Answer => None,
+        }
     }
 
     /// The steps of an attempt that take time.
@@ -144,7 +199,8 @@ impl<'h> Timeline<'h> {
         let lasting = |step: &&StepLine| match step.kind {
             StepKind::Run | StepKind::Sleep => true,
             // Found at once, and recorded with the next.
-            StepKind::Now | StepKind::Random => false,
+            StepKind::Now | StepKind::Random | StepKind::Waitpoint => false,
+            StepKind::Wait => self.wait(step).is_some(),
         };
         self.history.steps.iter().filter(mine).filter(lasting).collect()
     }
@@ -152,12 +208,12 @@ impl<'h> Timeline<'h> {
     /// A step, inside its attempt.
     fn step(&self, step: &StepLine, (begun, ended): (u64, u64)) -> Bar {
         let at = self.since(step.at);
-        let (look, from, to) = match (step.kind, wakes_at(step)) {
-            (StepKind::Sleep, Some(until)) => (Look::Sleeps, at, self.since(until).min(ended)),
+        let sleep = wakes_at(step).filter(|_| step.kind == StepKind::Sleep);
+        let asleep = sleep.map(|until| (at, self.since(until)));
+        let (look, from, to) = match asleep.or_else(|| self.wait(step)) {
+            Some((from, to)) => (Look::Sleeps, from, to.min(ended)),
             // How long it ran is by the worker's clock, when it was recorded by the store's.
-            (StepKind::Run | StepKind::Sleep | StepKind::Now | StepKind::Random, _) => {
-                (Look::Steps, at.saturating_sub(step.ran_ms).max(begun.min(at)), at)
-            }
+            None => (Look::Steps, at.saturating_sub(step.ran_ms).max(begun.min(at)), at),
         };
         let length = if look == Look::Sleeps { to.saturating_sub(from) } else { step.ran_ms };
         let label = format!("  {}", clean(&step.name));

@@ -58,8 +58,12 @@ async fn what_is_said_wrongly_is_refused_by_name() {
         exit 2
     "#]]);
     let said = stage.ff(&["ls", "--state", "gone"]);
-    let words = "waiting, delayed, waiting_children, active, completed, failed, cancelled, ";
-    assert!(said.err.contains(&format!("is none of {words}expired, skipped\n")), "{}", said.err);
+    let words = "waiting, delayed, waiting_children, active, suspended, completed, failed, ";
+    assert!(
+        said.err.contains(&format!("is none of {words}cancelled, expired, skipped\n")),
+        "{}",
+        said.err
+    );
     assert!(said.err.contains("code: invalid_input"), "{}", said.err);
     assert_eq!(said.code, Some(2));
     stage.ff(&["ls", "--after", "here"]).is(&expect![[r#"

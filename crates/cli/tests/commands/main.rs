@@ -14,3 +14,5 @@ mod serving;
 mod showing;
 mod stage;
 mod submitting;
+mod waiting;
+mod waits;

@@ -95,8 +95,8 @@ async fn lanes_say_how_much_waits_and_what_became_of_the_rest() {
         orders      0       -        0          2       1          0
     "#]]);
     steady(stage.ff(&["lanes"])).is(&expect![[r#"
-        mail	1	1h 29m	1	0	0	0	0	0	1	0	0
-        orders	0	-	0	0	0	0	2	1	0	0	0
+        mail	1	1h 29m	1	0	0	0	0	0	0	1	0	0
+        orders	0	-	0	0	0	0	0	2	1	0	0	0
     "#]]);
     let said = stage.ff(&["lanes", "-o", "json"]).out;
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
@@ -162,24 +162,30 @@ fn help_names_the_commands_and_the_exit_codes() {
         Usage: ff [OPTIONS] <COMMAND>
 
         Commands:
-          serve     Serve a database over HTTP, with a page to watch it
-          create    Create an execution
-          ls        List executions, newest first
-          show      Show all about an execution: its timeline, attempts, steps and events
-          result    Print the result of an execution, and nothing else
-          cancel    Cancel an execution, whatever it is doing
-          replay    Have an execution that has ended run again
-          hold      Keep a waiting execution from being claimed
-          unhold    Let a held execution be claimed again
-          priority  Change how urgent a waiting execution is
-          tag       Set and remove tags of an execution
-          flow      Submit, list, show, cancel and seal flows: graphs of executions
-          lanes     Say how much waits in each lane, and how many executions are in which state
-          config    Say which settings apply, and where they come from
-          migrate   Bring the schema of a database up to date, or say what is missing
-          dev       Start a server with a worker and some work, to try things out
-          demo      Run a show of real work, a killed worker process included, and print what happened
-          help      Print this message or the help of the given subcommand(s)
+          serve       Serve a database over HTTP, with a page to watch it
+          create      Create an execution
+          ls          List executions, newest first
+          show        Show all about an execution: its timeline, attempts, steps and events
+          result      Print the result of an execution, and nothing else
+          cancel      Cancel an execution, whatever it is doing
+          replay      Have an execution that has ended run again
+          hold        Keep a waiting execution from being claimed
+          unhold      Let a held execution be claimed again
+          waitpoints  Say what executions wait for: signals, people and callbacks
+          signal      Send a signal to an execution that waits for one
+          approve     Approve what an execution asks, and let it go on once enough people have
+          reject      Reject what an execution asks, and let it go on with that
+          resume      Let a suspended execution go on, whatever it waits for
+          keys        List the keys that sign tokens and links, or sign with another one
+          priority    Change how urgent a waiting execution is
+          tag         Set and remove tags of an execution
+          flow        Submit, list, show, cancel and seal flows: graphs of executions
+          lanes       Say how much waits in each lane, and how many executions are in which state
+          config      Say which settings apply, and where they come from
+          migrate     Bring the schema of a database up to date, or say what is missing
+          dev         Start a server with a worker and some work, to try things out
+          demo        Run a show of real work, a killed worker process included, and print what happened
+          help        Print this message or the help of the given subcommand(s)
 
         Options:
               --url <URL>  A database or a server [env: FF_URL] [default: http://127.0.0.1:7100]
@@ -197,7 +203,8 @@ fn help_names_the_commands_and_the_exit_codes() {
           1  failed
           2  the command line or a value in it is wrong
           3  there is no such thing
-          4  refused: its state does not allow it, or it clashes with something else
+          4  refused: its state does not allow it, or it clashes with something else;
+             or a decision that does not count (approve, reject)
           5  the database or server cannot be reached or is busy; the same command may succeed later
           6  the execution or flow did not succeed (result, create --wait, flow submit --wait)
 

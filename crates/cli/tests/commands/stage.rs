@@ -57,6 +57,13 @@ impl Stage {
         stage
     }
 
+    /// With executions that wait for signals and people.
+    pub async fn with_waits() -> Self {
+        let stage = Self::empty();
+        Past::open(&stage).waits().await;
+        stage
+    }
+
     /// With a file that is not there yet.
     pub fn empty() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
@@ -114,7 +121,9 @@ impl Said {
 /// The program, with an environment that says nothing.
 pub fn ff() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ff"));
-    for name in ["FF_URL", "FF_TOKEN", "FF_LOG", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE"] {
+    for name in
+        ["FF_URL", "FF_TOKEN", "FF_LOG", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "USER"]
+    {
         command.env_remove(name);
     }
     command.env("COLUMNS", "80");
@@ -187,7 +196,7 @@ impl Past {
         self.create(5, "mail", "greet", &json!({})).await;
     }
 
-    async fn create(&self, number: u128, lane: &str, kind: &str, policy: &serde_json::Value) {
+    pub async fn create(&self, number: u128, lane: &str, kind: &str, policy: &serde_json::Value) {
         let create = Create {
             input: Bytes::from_static(b"{}"),
             tags: [("shop.customer".to_owned(), format!("c{number}"))].into(),
@@ -207,22 +216,20 @@ impl Past {
         (leased.execution.id, leased.fence)
     }
 
-    async fn step(&self, held: (ExecutionId, Fence), number: u32, name: &str, ran_ms: u64) {
+    pub async fn step(&self, held: (ExecutionId, Fence), number: u32, name: &str, ran_ms: u64) {
         self.clock.advance(i64::try_from(ran_ms).unwrap());
         let result = format!("\"{name} done\"");
         self.record(held, (number, StepKind::Run, name), ran_ms, result).await;
     }
 
-    async fn record(
+    pub async fn record(
         &self,
         (id, fence): (ExecutionId, Fence),
         (number, kind, name): (u32, StepKind, &str),
         ran_ms: u64,
         result: String,
     ) {
-        let encoding = Some("json".parse().unwrap());
-        let (name, bytes) = (name.parse().unwrap(), Bytes::from(result));
-        let step = Step { number, kind, name, ran_ms, encoding, bytes };
+        let step = Step { ran_ms, ..step((number, kind, name), result) };
         let steps = RecordSteps { id, fence, steps: vec![step] };
         self.engine.record_steps(steps).await.unwrap();
     }
@@ -281,6 +288,13 @@ impl Past {
     }
 }
 
-fn id(number: u128) -> ExecutionId {
+/// A step that took no time.
+pub fn step((number, kind, name): (u32, StepKind, &str), result: String) -> Step {
+    let encoding = Some("json".parse().unwrap());
+    let (name, bytes) = (name.parse().unwrap(), Bytes::from(result));
+    Step { number, kind, name, ran_ms: 0, encoding, bytes }
+}
+
+pub fn id(number: u128) -> ExecutionId {
     ExecutionId::solo(uuid(number))
 }

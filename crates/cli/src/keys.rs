@@ -1,0 +1,171 @@
+//! `ff keys`: the keys that sign tokens and links. No secret is ever printed.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use ff_core::Millis;
+use ff_core::decide::keys::{RotateKey, SecretHex};
+use ff_wire::signing_key::{RotateAnswer, SigningKeysAnswer};
+
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Format, Output, clean};
+use crate::place::Place;
+use crate::span;
+use crate::steer::say;
+use crate::table::{Column, Table, left};
+
+const COLUMNS: &[Column] = &[left("KEY"), left("SINCE"), left("UNTIL")];
+/// A secret that is made here.
+const SECRET_BYTES: usize = 32;
+
+/// List the keys that sign tokens and links, or sign with another one.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Keys {
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sign with another key from now on
+    Rotate(Rotate),
+}
+
+/// Sign with another key.
+#[derive(Args)]
+struct Rotate {
+    /// Its name; not one that was used before [default: the moment]
+    #[arg(long)]
+    kid: Option<String>,
+    /// How long tokens and links of the key before it are still accepted
+    #[arg(long, value_parser = span::parse, value_name = "TIME", default_value = "24h")]
+    grace: Duration,
+    /// The variable of the environment that holds its secret, in hexadecimal [default: a new one]
+    #[arg(long, value_name = "VARIABLE")]
+    secret_env: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Keys {
+    /// Lists them, or has another one sign.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        if let Some(Command::Rotate(rotate)) = self.command {
+            return rotate.run(place).await;
+        }
+        let client = place.client().await?;
+        let keys = client.fabric().signing_keys().await?;
+        let mut out = std::io::stdout();
+        match self.output.output {
+            Some(Format::Json) => output::json(&keys),
+            Some(Format::Ids) => {
+                for key in &keys.keys {
+                    writeln!(out, "{}", clean(&key.kid))?;
+                }
+                Ok(())
+            }
+            Some(Format::Table) => table(&keys, &mut out),
+            None if output::is_terminal() => table(&keys, &mut out),
+            None => {
+                for cells in rows(&keys) {
+                    writeln!(out, "{}", cells.join("\t"))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn table(keys: &SigningKeysAnswer, out: &mut impl Write) -> anyhow::Result<()> {
+    if keys.keys.is_empty() {
+        return Ok(writeln!(out, "no keys")?);
+    }
+    let mut table = Table::new(COLUMNS);
+    rows(keys).for_each(|cells| table.row(cells));
+    Ok(table.print(out, output::width(), "")?)
+}
+
+fn rows(keys: &SigningKeysAnswer) -> impl Iterator<Item = [String; 3]> {
+    keys.keys.iter().map(|key| {
+        let until = key.expires_at.map_or_else(|| "signs now".to_owned(), span::moment);
+        [clean(&key.kid), span::moment(key.created_at), until]
+    })
+}
+
+impl Rotate {
+    async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let secret = self.secret()?;
+        let client = place.client().await?;
+        let kid = match self.kid {
+            Some(kid) => kid,
+            None => name_of(client.fabric().now().await?),
+        };
+        let grace_ms = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
+        let rotate = RotateKey { kid, secret_hex: SecretHex(secret), grace_ms };
+        let answer = client.fabric().rotate_signing_key(rotate).await?;
+        match (self.output.output, answer) {
+            (Some(Format::Json), answer) => output::json(&answer),
+            (
+                Some(Format::Ids),
+                RotateAnswer::Rotated { new_kid: kid, .. } | RotateAnswer::Noop { kid },
+            ) => say(kid),
+            (Some(Format::Table) | None, RotateAnswer::Noop { kid }) => {
+                say(format_args!("{kid} signed already"))
+            }
+            (
+                Some(Format::Table) | None,
+                RotateAnswer::Rotated { previous_kid, new_kid, gc_count },
+            ) => {
+                let before = previous_kid.map(|kid| {
+                    let grace = span::length(grace_ms);
+                    format!("; what {kid} signed is accepted for another {grace}")
+                });
+                let gone = match gc_count {
+                    0 => String::new(),
+                    1 => "; 1 older key is gone".to_owned(),
+                    more => format!("; {more} older keys are gone"),
+                };
+                say(format_args!("{new_kid} signs now{}{gone}", before.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The secret that the environment holds, or a new one.
+    fn secret(&self) -> anyhow::Result<String> {
+        let Some(variable) = &self.secret_env else {
+            return Ok(hex(&rand::random::<[u8; SECRET_BYTES]>()));
+        };
+        let held = std::env::var(variable).ok().filter(|held| !held.is_empty());
+        held.ok_or_else(|| {
+            let said = format!("{variable} in the environment holds no secret");
+            let next = format!("{variable}=$(openssl rand -hex {SECRET_BYTES}) ff keys rotate …");
+            Failure::new(Exit::Usage, said).next(next).into()
+        })
+    }
+}
+
+/// A name that no other moment has: `2026-11-16-190854`.
+fn name_of(now: Millis) -> String {
+    let moment = span::moment(now);
+    moment.trim_end_matches(" UTC").replace(' ', "-").replace(':', "")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_written_digit_by_digit_and_a_name_holds_no_colon() {
+        assert_eq!(hex(&[0, 1, 0x9f, 0xff]), "00019fff");
+        assert_eq!(name_of(Millis(1_798_761_599_999)), "2026-12-31-235959");
+    }
+}

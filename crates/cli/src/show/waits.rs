@@ -1,0 +1,111 @@
+//! Waits, as their steps tell them: a question, recorded by what suspends, and the answer behind it,
+//! recorded by whoever goes on.
+
+use ff_core::step::StepKind;
+use ff_core::suspension::CloseReason;
+use ff_wire::StepLine;
+use serde::Deserialize;
+
+use crate::output::clean;
+
+/// What a step is to a wait.
+#[derive(Clone, Copy)]
+pub enum Part<'h> {
+    /// It asks; the answer, unless it is still waited for.
+    Question(Option<&'h StepLine>),
+    /// It is the answer.
+    Answer,
+}
+
+/// What a step of this kind is to a wait. The two steps of a wait have numbers in a row.
+pub fn part_of<'h>(steps: &'h [StepLine], step: &StepLine) -> Part<'h> {
+    let of = |other: &&StepLine| other.kind == StepKind::Wait && other.name == step.name;
+    let at = |number: Option<u32>| {
+        let found = number.and_then(|n| steps.binary_search_by_key(&n, |one| one.number).ok());
+        found.map(|place| &steps[place]).filter(of)
+    };
+    // Waits of one name may follow each other: the first of the row asks.
+    let mut before = 0;
+    while at(step.number.checked_sub(before + 1)).is_some() {
+        before += 1;
+    }
+    if before % 2 == 1 { Part::Answer } else { Part::Question(at(step.number.checked_add(1))) }
+}
+
+/// An answer, as far as it is told.
+#[derive(Deserialize)]
+struct Waited {
+    how: CloseReason,
+    signals: Vec<Came>,
+}
+
+#[derive(Deserialize)]
+struct Came {
+    signal_name: String,
+    #[serde(default)]
+    source_identity: String,
+}
+
+/// What an answer says: `approved by ann, approved by bob`.
+pub fn answer(step: &StepLine) -> Option<String> {
+    let waited: Waited = step.result.as_ref()?.read().ok()?;
+    if waited.signals.is_empty() {
+        return Some(match waited.how {
+            CloseReason::TimedOutAutoResume => "nobody came in time".to_owned(),
+            CloseReason::Resumed
+            | CloseReason::Cancelled
+            | CloseReason::TimedOutFail
+            | CloseReason::TimedOutCancel
+            | CloseReason::TimedOutExpire
+            | CloseReason::NeverCommitted
+            | CloseReason::ProactiveClose => "an operator let it go on".to_owned(),
+        });
+    }
+    let told = waited.signals.iter().map(|came| {
+        let by = if came.source_identity.is_empty() { "" } else { " by " };
+        format!("{}{by}{}", clean(&came.signal_name), clean(&came.source_identity))
+    });
+    Some(told.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::Millis;
+
+    use super::*;
+
+    fn step(number: u32, kind: StepKind, name: &str) -> StepLine {
+        StepLine {
+            number,
+            kind,
+            name: name.to_owned(),
+            attempt_index: 0,
+            at: Millis(i64::from(number)),
+            ran_ms: 0,
+            result: None,
+            result_base64: None,
+            encoding: None,
+        }
+    }
+
+    #[test]
+    fn waits_of_one_name_in_a_row_are_told_apart() {
+        let steps = [
+            step(0, StepKind::Run, "a"),
+            step(1, StepKind::Wait, "a"),
+            step(2, StepKind::Wait, "a"),
+            step(3, StepKind::Wait, "a"),
+            step(4, StepKind::Wait, "a"),
+            step(5, StepKind::Wait, "b"),
+            step(7, StepKind::Wait, "b"),
+        ];
+        let told =
+            steps.iter().filter(|step| step.kind == StepKind::Wait).map(|step| {
+                match part_of(&steps, step) {
+                    Part::Question(answer) => format!("?{}", answer.map_or(0, |step| step.number)),
+                    Part::Answer => "!".to_owned(),
+                }
+            });
+        assert_eq!(told.collect::<Vec<_>>().join(" "), "?2 ! ?4 ! ?0 ?0");
+    }
+}
