@@ -1,4 +1,5 @@
-// The live page: it shows lanes, executions, flows, one of either, and changes nothing.
+// The live page: it shows lanes, executions, flows, one of either, and what waits for people. What
+// changes something is in waits.js.
 //
 // What must stay true:
 // * Everything that comes from the API reaches the document as text, never as markup.
@@ -27,7 +28,8 @@ const FLOW_FILTERS = ['state', 'flow_kind', 'tag', 'namespace'];
 
 // What was read last. Views draw from here and from nowhere else.
 const data = {
-  lanes: null, counts: null, list: null, history: null, payloads: new Map(), flows: null, flow: null, problem: null,
+  lanes: null, counts: null, list: null, history: null, payloads: new Map(), flows: null, flow: null, inbox: null,
+  waiting: null, problem: null,
 };
 let route = { view: 'list', filters: {} };
 let rowsWanted = PAGE_ROWS;
@@ -239,11 +241,16 @@ function authorization() {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
-async function get(path, signal) {
+const get = (path, signal) => request(path, { signal });
+const post = (path, body) => request(path, {
+  method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+});
+
+async function request(path, { signal, headers, ...more }) {
   let response;
   let text;
   try {
-    response = await fetch(path, { signal, cache: 'no-store', headers: authorization() });
+    response = await fetch(path, { ...more, signal, cache: 'no-store', headers: { ...headers, ...authorization() } });
     text = await response.text();
   } catch (error) {
     throw signal?.aborted ? error : unreachable();
@@ -297,7 +304,8 @@ async function refresh() {
   const began = performance.now();
   Object.assign(refresher, { timer: 0, abort, again: false });
   clearTimeout(refresher.poll);
-  const problem = await VIEWS[route.view].load(abort.signal).then(() => null, (error) => error);
+  const [problem] = await Promise.all([
+    VIEWS[route.view].load(abort.signal).then(() => null, (error) => error), loadWaiting(abort.signal)]);
   // Another route took over, and what was read belongs to the one before.
   if (abort.signal.aborted) return;
   data.problem = problem;
@@ -531,11 +539,14 @@ const because = (x) => (x.cancelled_by === 'engine' || x.public_state === 'skipp
 
 /** What there is to say about where it stands, in one line. */
 function standing(x) {
-  const line = (title, ...content) => el('span', { class: 'clip', title }, content.length ? content : title);
+  const line = (title, ...content) => el('span', { class: 'clip', title }, content.length ? content.flat() : title);
   const failure = x.failure ? `${x.failure.category}: ${x.failure.reason}` : '';
   if (isTerminal(x)) return line(failure || because(x));
   if (x.public_state === 'active') {
     return x.progress ? progressLine(x.progress) : line(`leased by ${x.current_lease?.worker.instance}`);
+  }
+  if (x.public_state === 'suspended') {
+    return line(words(x.blocking_reason), words(x.blocking_reason), wakeAt(x) ? [' · times out ', when(wakeAt(x))] : '');
   }
   if (x.public_state !== 'delayed' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
   const verb = x.blocking_reason === 'waiting_for_retry_backoff' ? 'retries ' : 'goes on ';
@@ -560,11 +571,11 @@ function listFoot(list) {
   return listEnd(shown, list.next, 'execution');
 }
 
-function listEnd(shown, next, what) {
+function listEnd(shown, next, what, which = 'newest') {
   const note = (text) => el('p', { class: 'muted center' }, text);
   if (!next) return note(`${count(shown, what)}, and that is all.`);
   if (rowsWanted < ROWS_MAX) return el('button', { type: 'button', class: 'more', 'data-do': 'more' }, 'Load more');
-  return note(`The newest ${whole.format(ROWS_MAX)} are shown. Narrow the filters to find others.`);
+  return note(`The ${which} ${whole.format(ROWS_MAX)} are shown.${which === 'newest' ? ' Narrow the filters to find others.' : ''}`);
 }
 
 // What was asked for is wrong: showing the answer to an earlier question would mislead.
@@ -580,7 +591,8 @@ const problemCard = (problem) => el('div', { class: 'problem', role: 'alert' },
 async function loadExecution(signal) {
   const { id } = route;
   const path = `/v1/executions/${encodeURIComponent(id)}`;
-  data.history = { ...await get(`${path}/history`, signal), of: id };
+  const history = await get(`${path}/history`, signal);
+  data.history = { ...history, waits: await loadWaits(history, signal), of: id };
   const x = data.history.snapshot;
   await loadPayload(inputKey(x), `${path}/input`, signal);
   if (x.public_state === 'completed') await loadPayload(resultKey(x), `${path}/result`, signal);
@@ -614,16 +626,17 @@ function renderExecution() {
   const x = history.snapshot;
   document.title = `${x.execution_kind} · ${x.public_state} · FlowFabric`;
   const drawing = timeline(history);
-  show(view, back, headCard(x),
+  show(view, back, headCard(x), waitSection(history),
     section('Timeline', null, zoomButtons(history), drawing.node, template('legend')),
     el('div', { class: 'columns', 'data-key': 'columns' },
-      el('div', {}, stepsSection(history, drawing), attemptsSection(history), eventsSection(history)),
-      el('div', {}, payloadSection('Input', 'input', inputKey(x)), resultSection(x))));
+      el('div', {}, stepsSection(history, drawing), signalsSection(history), attemptsSection(history), eventsSection(history)),
+      el('div', {}, payloadSection('Input', 'input', inputKey(x)), resultSection(x), lastWaitSection(history))));
   return false;
 }
 
-/** Where one came from: a flow, if that was looked at last, or the list. */
+/** Where one came from: the inbox or a flow, if that was looked at last, or the list. */
 function backTo(flow) {
+  if (fromInbox) return el('a', { class: 'back', href: '#/inbox' }, icon('back'), 'Waiting for people');
   if (flow && flow === lastFlow) return el('a', { class: 'back', href: flowHref(flow) }, icon('back'), 'Flow');
   return el('a', { class: 'back', href: places.list.href }, icon('back'), 'Executions');
 }
@@ -696,7 +709,8 @@ function leasePanel(lease) {
 function troublePanels(x) {
   const trouble = (title, tone, text) => panel(title, `trouble is-${tone}`, text);
   const panels = [];
-  if (x.blocking_reason !== 'none') {
+  // What a suspension waits for is told in a place of its own.
+  if (x.blocking_reason !== 'none' && x.public_state !== 'suspended') {
     const what = words(x.blocking_reason).replace(/^waiting /, '');
     const wakes = x.public_state === 'delayed' && wakeAt(x);
     const text = wakes ? [`${what}, goes on `, when(wakeAt(x))] : x.blocking_detail ?? what;
@@ -732,7 +746,7 @@ function stepLine(step, { spans, range }, several) {
     el('summary', {},
       el('span', { class: 'number' }, step.number),
       el('span', { class: 'name clip', title: `${step.name}\n${absolute(step.at)}` }, step.name,
-        step.kind === 'run' || step.kind === step.name ? null : el('em', {}, step.kind),
+        step.kind === 'run' || step.kind === step.name ? null : el('em', {}, step.kind === 'wait' && !isQuestion(step) ? 'answer' : step.kind),
         several ? el('small', {}, `attempt ${step.attempt_index}`) : null),
       el('span', { class: 'track', 'aria-hidden': 'true' }, el('i', { style: place })),
       el('span', { class: 'took' }, took),
@@ -767,10 +781,13 @@ const TONES = {
   ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled', ended_expired: 'expired',
   interrupted_reclaimed: 'expired', attempt_failed: 'failed', lease_expired: 'expired', lease_revoked: 'expired',
   under_way: 'active', paused: 'delayed', held: 'delayed', suspended: 'suspended', escalated: 'suspended',
+  signal: 'suspended', resumed: 'active',
 };
 
-// Without a lease nobody works on it: it sleeps, or it was given back.
-const wordOf = (attempt) => attempt.outcome ?? (data.history.snapshot.current_lease ? 'under_way' : 'paused');
+// Without a lease nobody works on it: it waits, sleeps, or was given back.
+const restingWord = (x) => (x.public_state === 'suspended' ? 'suspended' : 'paused');
+const wordOf = (attempt) =>
+  attempt.outcome ?? (data.history.snapshot.current_lease ? 'under_way' : restingWord(data.history.snapshot));
 const outcomeOf = (attempt) => words(wordOf(attempt));
 
 /** The colour of an attempt or an event. Only a completion is coloured by how it ended. */
@@ -791,8 +808,9 @@ function describe(event) {
     case 'priority_changed': return `from ${event.from} to ${event.to}`;
     case 'suspended': return `attempt ${event.attempt_index}: ${words(event.reason)}`;
     case 'signal':
-      return `${event.signal_name}${event.source_identity ? ` from ${event.source_identity}` : ''}: ${words(event.effect)}`;
-    case 'escalated': return 'nobody came in time: an operator is waited for';
+      return `${event.signal_name}${event.source_identity ? ` from ${event.source_identity}` : ''}: ${effectWord(event.effect)}`;
+    case 'resumed': return event.reason || 'without a signal';
+    case 'escalated': return 'nobody came in time: an operator is asked';
     case 'replayed': return `after ${event.outcome}: ${event.reason}`;
     default: return event.reason ?? '';
   }
@@ -819,12 +837,14 @@ function payloadBody(body, name, key) {
 
 function preview(step, max) {
   if (['sleep', 'now'].includes(step.kind) && Number.isSafeInteger(step.result)) return absolute(step.result);
+  if (step.kind === 'wait') return shorten(waitPreview(step), max);
   if ('result' in step) return shorten(JSON.stringify(step.result), max);
   return 'result_base64' in step ? `${bytes(base64Size(step.result_base64))} binary` : '';
 }
 
-function prettyJson(value) {
-  const text = JSON.stringify(value, null, 2);
+const prettyJson = (value) => jsonBlock(JSON.stringify(value, null, 2));
+
+function jsonBlock(text) {
   // Colouring a megabyte would cost more than it shows.
   const content = text.length > 50_000 ? [text] : [...colored(text)];
   return el('div', { class: 'json' }, copyButton('', 'the JSON'), el('pre', { tabindex: 0 }, content));
@@ -882,24 +902,28 @@ function timeline(history) {
   return { node, spans, range };
 }
 
-function timelineRows({ snapshot: x, attempts, steps, events }) {
+function timelineRows(history) {
+  const { snapshot: x, attempts, steps, events } = history;
   let free = x.created_at; // since when nobody has worked on it
   const rows = attempts.map((attempt, i) => {
     const own = steps.filter((step) => step.attempt_index === attempt.index);
     const waits = waitsBetween(attempts[i - 1], free, attempt.started_at, events);
-    const paused = wordOf(attempt) === 'paused';
-    const worked = attempt.ended_at ?? (paused ? own.at(-1)?.at ?? x.last_mutation_at : now());
-    const spans = stepSpans(own, attempt.started_at, paused ? Math.max(now(), wakeAt(x)) : worked);
+    const paused = !attempt.outcome && !x.current_lease;
+    const suspended = paused && x.public_state === 'suspended';
+    const rests = own.some(isQuestion) ? [] : restsOf(history, attempt);
+    const idle = Math.max(own.at(-1)?.at ?? x.last_mutation_at, ...rests.map((rest) => rest.to));
+    const worked = attempt.ended_at ?? (paused && !suspended ? idle : now());
+    const spans = stepSpans(own, attempt.started_at, paused ? Math.max(now(), wakeAt(x)) : worked, history.waits);
     // The same attempt goes on after a pause, so the wait stands in its row, unless it is a step.
-    if (paused && own.at(-1)?.kind !== 'sleep') waits.push(...pendingWaits(x, null, worked, events));
-    free = worked;
     const to = Math.max(worked, ...spans.map((span) => span.to));
-    return { index: attempt.index, attempt, waits, steps: spans, from: attempt.started_at, to, depth: pack(spans) };
+    if (paused && !suspended && own.at(-1)?.kind !== 'sleep') waits.push(...pendingWaits(x, null, to, events));
+    free = worked;
+    return { index: attempt.index, attempt, waits, rests, steps: spans, from: attempt.started_at, to, depth: pack(spans) };
   });
   const last = attempts.at(-1);
   if (!isTerminal(x) && (!last || last.ended_at)) {
     const waits = pendingWaits(x, last, free, events);
-    rows.push({ index: x.counts.attempts, attempt: null, waits, steps: [], from: free, to: now(), depth: 1 });
+    rows.push({ index: x.counts.attempts, attempt: null, waits, rests: [], steps: [], from: free, to: now(), depth: 1 });
   }
   return rows.slice(-ATTEMPTS_DRAWN_MAX);
 }
@@ -920,7 +944,7 @@ function pendingWaits(x, before, from, events) {
 }
 
 /** When each step ran. The store says when it was recorded, the worker how long it took. */
-function stepSpans(steps, from, until) {
+function stepSpans(steps, from, until, waits) {
   const spans = [];
   for (const step of [...steps].reverse()) {
     const after = spans[0]; // the step that follows
@@ -932,6 +956,8 @@ function stepSpans(steps, from, until) {
       const wake = step.result > step.at ? step.result : after?.from ?? until;
       span.to = Math.max(to, Math.min(until, wake));
     }
+    // Recorded when it began to wait, which it did until the answer.
+    if (isQuestion(step)) span.to = Math.max(to, questionEnd(step, steps, waits));
     spans.unshift(span);
   }
   return spans;
@@ -959,8 +985,10 @@ function timelineRange({ snapshot: x }, rows) {
   // The scale grows by a few percent at a time, so that bars stand still in between.
   const grain = 2 ** Math.floor(Math.log2(Math.max(320, now() - from) / 32));
   const lived = Math.ceil(Math.max(1, now() - from) / grain) * grain;
-  // What lies ahead may be days; it gets at most a third of the picture.
-  return { from, to: from + Math.max(lived, Math.min(wakeAt(x) - from, 1.5 * lived)) };
+  // Nobody knows how long others take. Else what lies ahead, which may be days, gets at most a third
+  // of the picture.
+  const ahead = x.public_state === 'suspended' ? 0 : wakeAt(x) - from;
+  return { from, to: from + Math.max(lived, Math.min(ahead, 1.5 * lived)) };
 }
 
 function drawAxis(range, x, width, height) {
@@ -999,6 +1027,7 @@ function drawRow(row, frame) {
   return svg('g', { class: attempt ? toneOf(attempt) : 'is-waiting', 'data-key': `row-${index}` },
     row.waits.map((wait) => drawWait(wait, frame, top + height / 2)),
     attempt && bar ? svg('rect', { class: 'attempt-bar', ...bar, y: top, height, rx: 5, 'data-tip': tip }) : null,
+    row.rests.map((rest) => drawWait(rest, frame, top + height / 2)),
     row.steps.map((span) => drawStep(span, frame, top + 4)),
     rowLabel(`attempt ${index}`, label, frame, bar?.x ?? PAD));
 }
@@ -1014,7 +1043,7 @@ function drawWait({ kind, from, to }, frame, middle) {
   const at = place(from, to, frame);
   if (!at || at.width < 1) return null;
   const text = `${kind} ${duration(to - from)}`;
-  const hatch = kind === 'waiting' ? 'url(#hatch)' : 'url(#hatch-pause)';
+  const hatch = { waiting: 'url(#hatch)', suspended: 'url(#hatch-ask)' }[kind] ?? 'url(#hatch-pause)';
   return svg('g', { class: 'wait', 'data-tip': `${text}\n${absolute(from)}\nto ${absolute(to)}` },
     svg('rect', { ...at, y: middle - 8, height: 16, rx: 3, fill: hatch }),
     at.width < text.length * 6 + 4 ? null
@@ -1035,6 +1064,7 @@ function drawStep({ step, from, to, lane }, frame, top) {
     return [{ class: `step-bar kind-${step.kind}`, 'data-tip': tip, 'data-step': step.number },
       svg('rect', { class: 'base', ...box }),
       step.kind === 'sleep' ? svg('rect', { ...box, fill: 'url(#hatch-pause)' }) : null,
+      step.kind === 'wait' ? svg('rect', { ...box, fill: 'url(#hatch-ask)' }) : null,
       label ? svg('text', { x: at.x + 5, y: y + 12.5 }, label) : null];
   });
 }
@@ -1495,6 +1525,7 @@ function nodeLine(x, group) {
   const took = x.started_at ? duration((x.completed_at ?? now()) - x.started_at) : '';
   if (x.public_state === 'active' && x.progress && percentOf(x.progress)) return `active · ${percentOf(x.progress)}`;
   if (x.public_state === 'waiting_children' && group) return `waits for ${count(group.running_count, 'other')}`;
+  if (x.public_state === 'suspended') return words(x.blocking_reason);
   if (x.public_state === 'delayed' && wakeAt(x)) return `delayed · ${relative(wakeAt(x))}`;
   return [words(x.public_state), took].filter(Boolean).join(' · ');
 }
@@ -1532,6 +1563,7 @@ const VIEWS = {
   execution: { load: loadExecution, render: renderExecution },
   flows: { load: loadFlows, render: renderFlows },
   flow: { load: loadFlow, render: renderFlow },
+  inbox: { load: (signal) => loadInbox(signal), render: () => renderInbox() },
 };
 
 function render() {
@@ -1542,6 +1574,8 @@ function render() {
     tab.toggleAttribute('aria-current', own);
   }
   const placed = VIEWS[route.view].render();
+  renderWaiting();
+  renderSaid();
   // The store or the way to it is in trouble: what was read last stays, with a word about it.
   const trouble = placed ? null : data.problem;
   $('notice').hidden = !trouble;
@@ -1555,6 +1589,7 @@ function render() {
 function parseRoute() {
   const [path, query] = location.hash.slice(1).split('?', 2);
   const [, kind, id] = /^\/(executions|flows)\/(.+)$/.exec(path) ?? [];
+  if (path === '/inbox') return { view: 'inbox', filters: {} };
   if (!id) {
     const [view, names] = path === '/flows' ? ['flows', FLOW_FILTERS] : ['list', FILTERS];
     const given = [...new URLSearchParams(query)].filter(([name, value]) => names.includes(name) && value);
@@ -1572,6 +1607,7 @@ function parseRoute() {
 const places = { list: { href: '#/executions', scroll: 0 }, flows: { href: '#/flows', scroll: 0 } };
 const hrefOfList = ({ view, filters }) => (view === 'flows' ? flowsHref(filters) : listHref(filters));
 let lastFlow = null; // the flow that was looked at last
+let fromInbox = false;
 
 function navigate() {
   const before = route;
@@ -1582,6 +1618,8 @@ function navigate() {
   const list = places[route.view];
   // A flow opened from a list is where its members lead back to.
   lastFlow = route.view === 'flow' ? route.id : list ? null : lastFlow;
+  fromInbox = route.view === 'execution' && (before.view === 'inbox' || (fromInbox && before.view === 'execution'));
+  if (route.view === 'inbox') rowsWanted = PAGE_ROWS;
   const back = list && hrefOfList(route) === list.href;
   if (list && (!back || places[before.view])) rowsWanted = PAGE_ROWS;
   restart();
@@ -1687,6 +1725,7 @@ function start() {
     on(view, 'pointerleave', showTip);
   }
   document.addEventListener('click', onClick);
+  document.addEventListener('submit', answer);
   document.addEventListener('toggle', render, true);
   document.addEventListener('visibilitychange', restart);
   addEventListener('hashchange', navigate);

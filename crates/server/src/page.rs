@@ -21,12 +21,13 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The live page and what it is made of.
-static FILES: LazyLock<[(&str, Fixed); 4]> = LazyLock::new(|| {
+static FILES: LazyLock<[(&str, Fixed); 5]> = LazyLock::new(|| {
     [
         ("index.html", Fixed::new(HTML, include_str!("../page/index.html"))),
         ("app.js", Fixed::new(SCRIPT, include_str!("../page/app.js"))),
         ("icon.svg", Fixed::new(ICON, include_str!("../page/icon.svg"))),
         ("style.css", Fixed::new(CSS, include_str!("../page/style.css"))),
+        ("waits.js", Fixed::new(SCRIPT, include_str!("../page/waits.js"))),
     ]
 });
 

@@ -3,6 +3,7 @@
 
 mod browser;
 mod flows;
+mod waits;
 mod world;
 
 use browser::Browser;

@@ -178,7 +178,7 @@ async fn every_route_in_the_document_is_served() {
 async fn the_files_of_the_page_have_documented_media_types() {
     let site = Site::open().await;
     let documented = &DOCUMENT["paths"]["/page/{file}"]["get"]["responses"]["200"]["content"];
-    for file in ["index.html", "app.js", "style.css"] {
+    for file in ["index.html", "app.js", "waits.js", "style.css"] {
         let answer = site.request(Method::GET, &format!("/page/{file}")).send().await.unwrap();
         let declared = answer.headers()["content-type"].to_str().unwrap();
         let essence = declared.split(';').next().unwrap();

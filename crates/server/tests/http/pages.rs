@@ -12,6 +12,7 @@ async fn a_page_is_served_with_its_type_and_only_once_while_it_stays_the_same() 
         ("/", "text/html; charset=utf-8"),
         ("/page/index.html", "text/html; charset=utf-8"),
         ("/page/app.js", "text/javascript; charset=utf-8"),
+        ("/page/waits.js", "text/javascript; charset=utf-8"),
         ("/page/style.css", "text/css; charset=utf-8"),
         ("/page/icon.svg", "image/svg+xml"),
         ("/docs", "text/html; charset=utf-8"),

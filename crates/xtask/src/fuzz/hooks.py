@@ -17,7 +17,7 @@ WAIT_MAX = 60_000
 TIMEOUT_S = 10
 
 LANE = "fuzz"
-FILES = ("index.html", "app.js", "style.css")
+FILES = ("index.html", "app.js", "waits.js", "style.css")
 # So many executions are spoken of at a time, each for a while: long enough to be ended and replayed.
 KEPT = 4
 CALLS_EACH = 3
