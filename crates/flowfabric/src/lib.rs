@@ -29,15 +29,19 @@ use ff_core::WorkFilter;
 use ff_engine::{Duties, Engine};
 
 pub use database::{Database, Standing, VARIABLE, masked};
+pub use ff_core::condition::{Distinct, ResumeCondition, Word};
+pub use ff_core::decide::deliver::Delivered;
 pub use ff_core::execution::Failure;
 pub use ff_core::flow::{CancellationPolicy, FlowWord, PublicFlowState};
 pub use ff_core::policy::{Backoff, Policy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 pub use ff_core::state::PublicState;
+pub use ff_core::suspension::{CloseReason, Effect, SuspensionReason, TimeoutBehavior};
 pub use ff_core::{Code, ExecutionId, FlowId};
 pub use ff_sdk::{
-    BoxError, CancelFlowAnswer, Client, Context, Creation, EdgeParams, Error, FlowCancel,
+    BoxError, CancelFlowAnswer, Client, Context, Creation, Decision, EdgeParams, Error, FlowCancel,
     FlowDraft, FlowExtension, FlowHandle, FlowSearchParams, Handle, Handler, MemberParams, Node,
-    Remote, Result, Running, SearchParams, StepInfo, TagsRequest, Task, Worker, node,
+    Remote, Result, Running, SearchParams, SignalLine, StepInfo, TagsRequest, Task, Voice, Waited,
+    Waitpoint, WaitpointParams, WaitpointSnapshot, Worker, node,
 };
 
 /// The environment variable that holds the token for servers.
@@ -124,4 +128,6 @@ mod shown {
     struct WorkersAndSteps;
     #[doc = include_str!("../../../docs/guides/flows.md")]
     struct Flows;
+    #[doc = include_str!("../../../docs/guides/people-and-callbacks.md")]
+    struct PeopleAndCallbacks;
 }

@@ -1,5 +1,7 @@
 //! Creating executions, and asking what became of them.
 
+mod waits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use crate::create::Creation;
 use crate::fabric::Fabric;
 use crate::flow::{FlowDraft, FlowHandle};
 use crate::worker::Worker;
+
+pub use waits::{DecisionCall, SignalCall};
 
 /// How long one look for an ending waits before the next.
 pub(crate) const ROUND: Duration = Duration::from_secs(30);

@@ -74,6 +74,25 @@ impl Journal {
         })
     }
 
+    /// Steps of a kind that read as `Q`, and are not followed by another: questions without answer.
+    pub fn open_questions<Q: DeserializeOwned>(&self, kind: StepKind) -> Vec<(u32, StepName, Q)> {
+        let inner = self.lock();
+        let open = inner
+            .recorded
+            .values()
+            .filter(|step| step.kind == kind && !inner.recorded.contains_key(&(step.number + 1)));
+        open.filter_map(|step| {
+            let question = serde_json::from_slice(&step.bytes).ok()?;
+            Some((step.number, step.name.clone(), question))
+        })
+        .collect()
+    }
+
+    /// Remembers a step that was recorded for another that will recall it.
+    pub fn learn(&self, step: Step) {
+        self.lock().recorded.insert(step.number, step);
+    }
+
     /// A step with its result, if there is room for it.
     pub fn step(
         &self,
@@ -119,8 +138,13 @@ impl Journal {
 
     /// What is to be recorded together with `step`, in order.
     pub fn with(&self, step: Step) -> Vec<Step> {
+        self.keep(step);
+        self.kept()
+    }
+
+    /// Everything that is to be recorded, in order.
+    pub fn kept(&self) -> Vec<Step> {
         let mut steps = std::mem::take(&mut self.lock().pending);
-        steps.push(step);
         steps.sort_by_key(|step| step.number);
         steps
     }

@@ -26,7 +26,7 @@ mod stop;
 mod task;
 pub mod worker;
 
-pub use client::{Client, Handle};
+pub use client::{Client, DecisionCall, Handle, SignalCall};
 pub use context::{
     ApprovalCall, Context, Decision, Place, SuspendCall, Voice, WaitFor, Waited, Waitpoint,
     WaitpointCall,
@@ -34,8 +34,10 @@ pub use context::{
 pub use create::Creation;
 pub use error::{BoxError, Error};
 pub use ff_wire::SearchParams;
+pub use ff_wire::SignalLine;
 pub use ff_wire::flow::{CancelFlowAnswer, EdgeParams, FlowSearchParams, MemberParams};
 pub use ff_wire::steer::TagsRequest;
+pub use ff_wire::waitpoint::{WaitpointPage, WaitpointParams, WaitpointSnapshot};
 pub use flow::{FlowCancel, FlowDraft, FlowExtension, FlowHandle, Node, node};
 pub use handler::Handler;
 pub use remote::Remote;

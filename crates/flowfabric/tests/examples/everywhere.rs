@@ -17,7 +17,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::stores::{At, Place, every_place};
-use crate::{MEDIA_MEMBERS, ORDERED, agent, media, orders, packaged};
+use crate::{MEDIA_MEMBERS, ORDERED, agent, deployed, media, orders, packaged, shipped};
+use crate::{deploy_approval, webhook_callback};
 
 /// Runs at the same time: each has connections of its own.
 const AT_ONCE: usize = 12;
@@ -55,7 +56,9 @@ impl Mortal {
 
 fn writes(call: Call<'_>) -> bool {
     match call {
-        Call::Report(_) | Call::Extend(_) | Call::Wait(_) => true,
+        Call::Report(_) | Call::Extend(_) | Call::Wait(_) | Call::Open(_) | Call::Suspend(_) => {
+            true
+        }
         Call::Claim | Call::Renew => false,
     }
 }
@@ -228,6 +231,60 @@ async fn a_film_survives_a_crash_at_every_point() {
         let summary = flow.summary().await.unwrap();
         assert_eq!(summary.total_members, MEDIA_MEMBERS, "{death:?}: each child is created once");
         assert_eq!(summary.members_completed, MEDIA_MEMBERS - 1, "{death:?}");
+        died
+    })
+    .await;
+}
+
+/// Deploys, with a worker that dies at `death`.
+async fn deployment(at: At, death: Death) -> bool {
+    let place = at.open().await;
+    let machines = deploy_approval::Machines::default();
+    let made = place.fabric.create("deploy", crate::wish()).lane("deployments").await.unwrap();
+    let worker = |client: &Client| deploy_approval::worker(client, &machines);
+    let people = async {
+        deploy_approval::asked(&made).await.unwrap();
+        for who in ["ann", "bob"] {
+            made.approve(who).await.unwrap();
+        }
+    };
+    let (died, ()) = tokio::join!(dies_once(&place, death, worker, Work::One(&made)), people);
+    assert_eq!(made.result::<String>().await.unwrap(), deployed(), "{death:?}");
+    assert_eq!(machines.deployments(), 1, "{death:?}");
+    assert_eq!(made.history().await.unwrap().steps.len(), 4, "{death:?}");
+    died
+}
+
+#[tokio::test]
+async fn a_crash_between_the_resume_and_the_recorded_answer_finds_the_answer() {
+    for at in every_place() {
+        // After the plan and the question.
+        assert!(deployment(at, Death::Before(2)).await, "{at:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_deployment_survives_a_crash_at_every_point() {
+    // The plan, the question, its answer, the deployment, and the end.
+    at_every_point(5, deployment).await;
+}
+
+#[tokio::test]
+async fn a_checkout_survives_a_crash_at_every_point() {
+    // The waitpoint is made, and recorded; the charge, the question, its answer, and the end.
+    at_every_point(6, |place, death| async move {
+        let place = place.open().await;
+        let (provider, charges) = webhook_callback::Provider::new();
+        let web = Client::clone(&place.fabric);
+        let providing = tokio::spawn(webhook_callback::provide(web, charges));
+        let made = place.fabric.create("checkout", 4_200).lane("shop").await.unwrap();
+        let worker = |client: &Client| webhook_callback::worker(client, &provider);
+        let died = dies_once(&place, death, worker, Work::One(&made)).await;
+        assert_eq!(made.result::<String>().await.unwrap(), shipped(), "{death:?}");
+        assert_eq!(provider.charged(), 1, "{death:?}");
+        assert_eq!(made.history().await.unwrap().steps.len(), 4, "{death:?}");
+        drop(provider);
+        providing.abort();
         died
     })
     .await;

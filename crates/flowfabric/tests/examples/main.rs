@@ -5,17 +5,22 @@ mod everywhere;
 mod flows;
 mod python;
 mod stores;
+mod waits;
 
 #[path = "../../examples/agent.rs"]
 mod agent;
+#[path = "../../examples/deploy_approval.rs"]
+mod deploy_approval;
 #[path = "../../examples/media.rs"]
 mod media;
 #[path = "../../examples/orders.rs"]
 mod orders;
 #[path = "../../examples/race.rs"]
 mod race;
+#[path = "../../examples/webhook_callback.rs"]
+mod webhook_callback;
 
-use flowfabric::FlowWord;
+use flowfabric::{Client, FlowWord};
 use stores::every_place;
 
 #[test]
@@ -114,5 +119,60 @@ async fn the_fastest_model_answers_and_the_others_stop_thinking() {
         assert_eq!(answer, "small says: What is six times seven? Forty-two.");
         worker.stop().await.unwrap();
         assert_eq!(stopped.models(), ["huge", "large"], "{at:?}");
+    }
+}
+
+/// What is to be deployed.
+fn wish() -> deploy_approval::Wish {
+    deploy_approval::Wish { version: "17.2".to_owned(), requested_by: "cleo".to_owned() }
+}
+
+/// What comes of it when two approve.
+fn deployed() -> &'static str {
+    "17.2 runs on 2 machines: approved by ann, approved by bob"
+}
+
+#[tokio::test]
+async fn a_deployment_waits_for_two_people() {
+    for at in every_place() {
+        let place = at.open().await;
+        let machines = deploy_approval::Machines::default();
+        let worker = deploy_approval::worker(&place.fabric, &machines).start().unwrap();
+        let made = place.fabric.create("deploy", wish()).lane("deployments").await.unwrap();
+        assert!(deploy_approval::asked(&made).await.unwrap().contains("17.2"), "{at:?}");
+        for who in ["cleo", "ann"] {
+            made.approve(who).await.unwrap();
+        }
+        assert_eq!(machines.deployments(), 0, "{at:?}: she may not approve her own wish");
+        made.approve("bob").of(deploy_approval::plan_of("17.2")).await.unwrap();
+        assert_eq!(made.result::<String>().await.unwrap(), deployed(), "{at:?}");
+        let made = place.fabric.create("deploy", wish()).lane("deployments").await.unwrap();
+        deploy_approval::asked(&made).await.unwrap();
+        made.reject("bob").await.unwrap();
+        let said: String = made.result().await.unwrap();
+        assert_eq!(said, "17.2 stays away: rejected by bob", "{at:?}");
+        assert_eq!(machines.deployments(), 1, "{at:?}");
+        worker.stop().await.unwrap();
+    }
+}
+
+/// What comes of a checkout.
+fn shipped() -> &'static str {
+    "4200 cents paid (P-1): shipped"
+}
+
+#[tokio::test]
+async fn a_provider_calls_back() {
+    for at in every_place() {
+        let place = at.open().await;
+        let (provider, charges) = webhook_callback::Provider::new();
+        let web = Client::clone(&place.fabric);
+        let providing = tokio::spawn(webhook_callback::provide(web, charges));
+        let worker = webhook_callback::worker(&place.fabric, &provider).start().unwrap();
+        let made = place.fabric.create("checkout", 4_200).lane("shop").await.unwrap();
+        assert_eq!(made.result::<String>().await.unwrap(), shipped(), "{at:?}");
+        worker.stop().await.unwrap();
+        drop(provider);
+        providing.await.unwrap().unwrap();
     }
 }

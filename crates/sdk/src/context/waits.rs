@@ -15,7 +15,7 @@ use ff_core::condition::{Distinct, ResumeCondition};
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::step::StepKind;
 use ff_core::suspension::{CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior};
-use ff_core::text::{Category, IdempotencyKey, SignalName, WaitpointKey};
+use ff_core::text::{Category, SignalName, StepName, WaitpointKey};
 use ff_core::{Code, Rejection};
 use ff_wire::SignalLine;
 use serde::de::DeserializeOwned;
@@ -105,7 +105,6 @@ struct Ask {
     timeout: Option<Duration>,
     behavior: TimeoutBehavior,
     resume_delay_ms: u64,
-    idempotency_key: Option<String>,
 }
 
 impl Context {
@@ -146,7 +145,6 @@ impl Context {
             timeout: None,
             behavior: TimeoutBehavior::AutoResume,
             resume_delay_ms: 0,
-            idempotency_key: None,
         };
         SuspendCall { context: self, numbers, ask }
     }
@@ -155,30 +153,60 @@ impl Context {
     async fn waited(&self, (question, answer): (u32, u32), ask: Ask) -> Result<Waited, Error> {
         let name = self.or_stop(ask.step_name()).await;
         let journal = self.journal();
-        let known = journal.recall(answer, StepKind::Wait, &name);
-        if let Some(waited) = self.or_stop(known).await {
+        let known = || journal.recall(answer, StepKind::Wait, &name);
+        if let Some(waited) = self.or_stop(known()).await {
             return Ok(waited);
         }
         // A suspension suspends the whole execution: side by side, one wait follows another.
         let _turn = self.0.waits.lock().await;
+        self.settle(question).await;
+        if let Some(waited) = self.or_stop(known()).await {
+            return Ok(waited);
+        }
         let asked: Option<Asked> =
             self.or_stop(journal.recall(question, StepKind::Wait, &name)).await;
-        let suspension = match asked {
-            Some(asked) => asked.suspension_id,
-            None => self.ask(question, name.clone(), ask).await?,
+        let mut waited = match &asked {
+            Some(asked) => self.answer(asked.suspension_id).await,
+            None => None,
         };
-        let waited = self.or_stop(self.answer(suspension).await).await;
+        if waited.is_none() {
+            let asked = self.ask((question, &name), ask, asked).await?;
+            waited = self.answer(asked).await;
+        }
+        let waited = waited.ok_or_else(|| {
+            let said = format!("what {name:?} waits for is not there", name = name.as_str());
+            Rejection::new(Code::AlreadySuspended, said).into()
+        });
+        let waited = self.or_stop(waited).await;
         let step = journal.step((answer, StepKind::Wait, name), 0, &waited);
         self.record(self.or_stop(step).await).await;
         Ok(waited)
     }
 
-    /// Suspends; comes back only if what is waited for had happened.
+    /// Records what came of another wait, before the next suspension takes the place of the one that
+    /// knows it: waits side by side may take their turns in another order than before.
+    async fn settle(&self, but: u32) {
+        let journal = self.journal();
+        for (number, name, asked) in journal.open_questions::<Asked>(StepKind::Wait) {
+            if number == but {
+                continue;
+            }
+            if let Some(waited) = self.answer(asked.suspension_id).await {
+                let step = journal.step((number + 1, StepKind::Wait, name), 0, &waited);
+                let step = self.or_stop(step).await;
+                self.record(step.clone()).await;
+                journal.learn(step);
+            }
+        }
+    }
+
+    /// Suspends; comes back only if what is waited for had happened. A question that was recorded
+    /// and never answered, because the execution ended instead, is asked again after a replay.
     async fn ask(
         &self,
-        number: u32,
-        name: ff_core::text::StepName,
+        (number, name): (u32, &StepName),
         ask: Ask,
+        before: Option<Asked>,
     ) -> Result<Uuid, Error> {
         let (id, fence) = self.held();
         let deadline = match ask.timeout {
@@ -188,21 +216,21 @@ impl Context {
                 Some(now.plus(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)))
             }
         };
-        let suspension_id = Uuid::now_v7();
+        let again = before.is_some();
+        let waitpoints = bindings(ask.waitpoints, again)?;
         let journal = self.journal();
-        let step = journal.step((number, StepKind::Wait, name), 0, &Asked { suspension_id });
-        let binding = |place| match place {
-            Place::Fresh(key) => {
-                Ok(Binding::Fresh { id: Uuid::now_v7(), key: WaitpointKey::new(key)? })
-            }
-            Place::Pending(id, _) => Ok(Binding::Pending { id }),
+        let asked = before.unwrap_or_else(|| Asked { suspension_id: Uuid::now_v7() });
+        let steps = if again {
+            journal.kept()
+        } else {
+            let step = journal.step((number, StepKind::Wait, name.clone()), 0, &asked);
+            journal.with(self.or_stop(step).await)
         };
-        let bindings: Result<Vec<_>, Rejection> = ask.waitpoints.into_iter().map(binding).collect();
         let suspend = Suspend {
             id,
             fence,
-            suspension: suspension_id,
-            waitpoints: bindings?,
+            suspension: asked.suspension_id,
+            waitpoints,
             condition: ask.condition,
             resume_delay_ms: ask.resume_delay_ms,
             reason: ask.reason,
@@ -210,41 +238,59 @@ impl Context {
             deadline,
             timeout_behavior: ask.behavior,
             continuation: None,
-            idempotency_key: ask.idempotency_key.map(IdempotencyKey::new).transpose()?,
-            steps: journal.with(self.or_stop(step).await),
+            idempotency_key: None,
+            steps,
         };
-        let suspended = persistently(|| self.0.fabric.suspend(suspend.clone())).await;
-        match suspended {
-            Ok(true) => Ok(suspension_id),
+        let refused = match persistently(|| self.0.fabric.suspend(suspend.clone())).await {
+            Ok(true) => return Ok(asked.suspension_id),
             Ok(false) => self.interrupt(Interrupt::Paused).await,
-            // What its author asked for makes no sense: he is to be told, like any caller.
-            Err(error) if error.is(Code::InvalidInput) || error.is(Code::WaitpointNotPending) => {
-                Err(error)
-            }
-            Err(error) if error.is(Code::PendingWaitpointExpired) => Err(error),
-            Err(error) => self.interrupt(Interrupt::Stopped(error)).await,
+            Err(error) => error,
+        };
+        // What its author asked for makes no sense: he is to be told, like any caller.
+        let his = [Code::InvalidInput, Code::WaitpointNotPending, Code::PendingWaitpointExpired];
+        if !his.iter().any(|code| refused.is(*code)) {
+            return self.interrupt(Interrupt::Stopped(refused)).await;
         }
+        for step in suspend.steps.into_iter().filter(|step| step.number != number) {
+            journal.keep(step);
+        }
+        Err(refused)
     }
 
-    /// What a suspension ended with.
-    async fn answer(&self, suspension: Uuid) -> Result<Waited, Error> {
+    /// What a suspension ended with; nothing when the execution ended instead, and runs again.
+    async fn answer(&self, suspension: Uuid) -> Option<Waited> {
         let (id, _) = self.held();
-        let last = persistently(|| self.0.fabric.suspension(id)).await?;
-        let last = last.filter(|last| last.suspension_id == suspension);
-        let (Some(last), Some(how)) = (&last, last.as_ref().and_then(|last| last.close_reason))
-        else {
-            let said = format!("suspension {suspension} of {id} is not over");
-            return Err(Rejection::new(Code::AlreadySuspended, said).into());
+        let last = persistently(|| self.0.fabric.suspension(id)).await;
+        let last = self.or_stop(last).await.filter(|last| last.suspension_id == suspension)?;
+        let how = match last.close_reason? {
+            how @ (CloseReason::Resumed | CloseReason::TimedOutAutoResume) => how,
+            CloseReason::Cancelled
+            | CloseReason::TimedOutFail
+            | CloseReason::TimedOutCancel
+            | CloseReason::TimedOutExpire
+            | CloseReason::NeverCommitted
+            | CloseReason::ProactiveClose => return None,
         };
-        let attempt = last.attempt_index;
-        let signals = persistently(|| self.0.fabric.observed(id, attempt)).await?;
-        Ok(Waited { how, signals: signals.into_iter().map(SignalLine::from).collect() })
+        let observed = persistently(|| self.0.fabric.observed(id, last.attempt_index)).await;
+        let signals = self.or_stop(observed).await;
+        Some(Waited { how, signals: signals.into_iter().map(SignalLine::from).collect() })
     }
 }
 
+/// The waitpoints of a suspension. What was handed out before it is asked for again is closed by now.
+fn bindings(places: Vec<Place>, again: bool) -> Result<Vec<Binding>, Rejection> {
+    let fresh = |key| Binding::Fresh { id: Uuid::now_v7(), key };
+    let binding = |place| match place {
+        Place::Fresh(key) => Ok(fresh(WaitpointKey::new(key)?)),
+        Place::Pending(_, key) if again => Ok(fresh(key)),
+        Place::Pending(id, _) => Ok(Binding::Pending { id }),
+    };
+    places.into_iter().map(binding).collect()
+}
+
 impl Ask {
-    fn step_name(&self) -> Result<ff_core::text::StepName, Error> {
-        Ok(ff_core::text::StepName::new(self.name.as_str())?)
+    fn step_name(&self) -> Result<StepName, Error> {
+        Ok(StepName::new(self.name.as_str())?)
     }
 }
 
@@ -316,7 +362,6 @@ impl<T> WaitFor<'_, T> {
             timeout: self.timeout,
             behavior: self.behavior,
             resume_delay_ms: 0,
-            idempotency_key: None,
         })
     }
 }
@@ -385,12 +430,6 @@ impl SuspendCall<'_> {
     /// How long after it has what it waits for it goes on.
     pub fn resume_delay(mut self, length: Duration) -> Self {
         self.ask.resume_delay_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        self
-    }
-
-    /// Repeats under this key are answered like the first.
-    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.ask.idempotency_key = Some(key.into());
         self
     }
 }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
+use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
 use ff_core::decide::submit_flow::SubmitFlow;
@@ -42,6 +43,8 @@ pub enum Call<'c> {
     Extend(&'c ExtendFlow),
     /// Waits for children.
     Wait(&'c WaitChildren),
+    /// Makes a waitpoint, or asks for its token again.
+    Open(&'c CreateWaitpoint),
     /// Waits for signals, people or a time.
     Suspend(&'c Suspend),
 }

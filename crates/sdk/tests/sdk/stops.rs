@@ -68,7 +68,9 @@ async fn what_was_claimed_ahead_is_given_back_as_well() {
         match x.state {
             ff_core::State::Terminal(_) => ended += 1,
             ff_core::State::Runnable(_) => assert_eq!(x.counts.attempts, 0),
-            ff_core::State::Active(_) => panic!("nobody holds {}", x.id),
+            ff_core::State::Active(_) | ff_core::State::Suspended(_) => {
+                panic!("nobody holds {}", x.id)
+            }
         }
     }
     assert!((4..20).contains(&ended), "{ended}");

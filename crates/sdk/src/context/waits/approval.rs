@@ -105,7 +105,6 @@ impl ApprovalCall<'_> {
             timeout: self.timeout,
             behavior: self.behavior,
             resume_delay_ms: 0,
-            idempotency_key: None,
         })
     }
 }

@@ -28,7 +28,7 @@ impl<O: Observer> Waits for Observed<O> {
     }
 
     async fn create_waitpoint(&self, create: CreateWaitpoint) -> Result<Option<Hidden>, Error> {
-        self.inner.create_waitpoint(create).await
+        self.call(Call::Open(&create), self.inner.create_waitpoint(create.clone())).await
     }
 
     async fn close_waitpoint(&self, close: CloseWaitpoint) -> Result<(), Error> {
