@@ -28,11 +28,11 @@ async fn deploy(ctx: Context, subject: Value) -> Result<String> {
     Ok(format!("{}: {}", if asked.approved { "shipped" } else { "dropped" }, who.join(" and ")))
 }
 
-async fn order(ctx: Context, _: ()) -> Result<Value> {
+async fn order(ctx: Context, (): ()) -> Result<Value> {
     Ok(ctx.wait_for("payment").signal("paid").await?)
 }
 
-async fn stuck(ctx: Context, _: ()) -> Result<&'static str> {
+async fn stuck(ctx: Context, (): ()) -> Result<&'static str> {
     ctx.try_suspend(ResumeCondition::OperatorOnly).await?;
     Ok("freed")
 }

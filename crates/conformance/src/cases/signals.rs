@@ -18,8 +18,8 @@ use serde_json::json;
 use crate::world::waits::{Mailbox, single};
 use crate::world::{World, code};
 
-fn key(text: &str) -> Option<IdempotencyKey> {
-    Some(IdempotencyKey::new(text).expect("a valid key"))
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::new(text).expect("a valid key")
 }
 
 /// Everything said of a signal is kept, bytes as they are, and it is in the history.
@@ -32,7 +32,7 @@ pub async fn a_signal_is_kept_as_it_was_sent(w: Arc<World>) {
         encoding: Some("octets".parse().expect("a valid encoding")),
         correlation_id: Some("order 17".to_owned()),
         created_at: Some(Millis(12)),
-        idempotency_key: key("once"),
+        idempotency_key: Some(key("once")),
         ..mailbox.signal(&w, "paid")
     };
     assert_eq!(w.deliver(sent.clone()).await, Effect::ConditionSatisfied);
@@ -40,7 +40,10 @@ pub async fn a_signal_is_kept_as_it_was_sent(w: Arc<World>) {
     assert_eq!((kept.id, kept.waitpoint, kept.number), (sent.signal, mailbox.waitpoint, 0));
     assert_eq!((kept.name, kept.category), (sent.name.clone(), sent.category));
     assert_eq!((kept.source_type, kept.source_identity), (sent.source_type, sent.source_identity));
-    assert_eq!((kept.correlation_id, kept.idempotency_key), (sent.correlation_id, key("once")));
+    assert_eq!(
+        (kept.correlation_id, kept.idempotency_key),
+        (sent.correlation_id, Some(key("once")))
+    );
     assert_eq!((kept.created_at, kept.accepted_at), (Millis(12), w.now()));
     assert_eq!((kept.payload, kept.encoding), (payload, sent.encoding));
     assert_eq!(kept.effect, Effect::ConditionSatisfied);
@@ -77,7 +80,7 @@ pub async fn a_signal_sent_again_is_told_so(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let condition = single("answer", Some("never"));
     let mailbox = w.suspend(Suspend { condition, ..w.pause(id, fence) }).await.remove(0);
-    let first = DeliverSignal { idempotency_key: key("k"), ..mailbox.signal(&w, "no") };
+    let first = DeliverSignal { idempotency_key: Some(key("k")), ..mailbox.signal(&w, "no") };
     w.deliver(first.clone()).await;
     let existing_signal_id = first.signal;
     let duplicate = Ok(Delivered::Duplicate { existing_signal_id });
@@ -97,7 +100,7 @@ pub async fn a_key_of_a_signal_is_forgotten(w: Arc<World>) {
         let condition = single("answer", Some("never"));
         let mailbox = w.suspend(Suspend { condition, ..w.pause(id, fence) }).await.remove(0);
         let first = DeliverSignal {
-            idempotency_key: key("k"),
+            idempotency_key: Some(key("k")),
             dedup_ttl_ms: ttl_ms,
             ..mailbox.signal(&w, "no")
         };
@@ -118,7 +121,7 @@ pub async fn the_same_key_at_two_waitpoints_is_independent(w: Arc<World>) {
     let (_, here) = w.waiting().await;
     let (_, there) = w.waiting().await;
     for mailbox in [here, there] {
-        let signal = DeliverSignal { idempotency_key: key("k"), ..mailbox.signal(&w, "go") };
+        let signal = DeliverSignal { idempotency_key: Some(key("k")), ..mailbox.signal(&w, "go") };
         assert_eq!(w.deliver(signal).await, Effect::ConditionSatisfied);
     }
 }

@@ -93,17 +93,16 @@ impl Author {
         let own = self.waits.asked.iter().rev().find(|(of, ..)| *of == id).copied();
         let pending = own.filter(|_| self.rng.random_bool(0.4));
         let two = pending.is_none() && self.rng.random_bool(0.4);
-        let (waitpoints, keys) = match pending {
-            Some((_, waitpoint, key)) => (vec![Binding::Pending { id: waitpoint }], vec![key]),
-            None => {
-                let keys = if two { vec!["a", "b"] } else { vec!["a"] };
-                let fresh = keys.iter().map(|key| {
-                    let waitpoint = Uuid::from_u128(self.rng.random());
-                    self.waits.asked.push((id, waitpoint, key));
-                    Binding::Fresh { id: waitpoint, key: waitpoint_key(key) }
-                });
-                (fresh.collect(), keys)
-            }
+        let (waitpoints, keys) = if let Some((_, waitpoint, key)) = pending {
+            (vec![Binding::Pending { id: waitpoint }], vec![key])
+        } else {
+            let keys = if two { vec!["a", "b"] } else { vec!["a"] };
+            let fresh = keys.iter().map(|key| {
+                let waitpoint = Uuid::from_u128(self.rng.random());
+                self.waits.asked.push((id, waitpoint, key));
+                Binding::Fresh { id: waitpoint, key: waitpoint_key(key) }
+            });
+            (fresh.collect(), keys)
         };
         let condition = self.condition(&keys);
         let timed = condition == ResumeCondition::TimeoutOnly || self.rng.random_bool(0.4);

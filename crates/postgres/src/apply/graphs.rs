@@ -45,19 +45,21 @@ struct Gated {
     input: Input,
 }
 
-/// The input of a member that waits.
-#[derive(Clone)]
-enum Input {
+/// The input of an execution that waits.
+#[derive(Clone, Default)]
+pub enum Input {
     /// It has this one.
     Known(Blob),
     /// It has none.
     Empty,
     /// It is long, or nobody read it.
+    #[default]
     Unknown,
 }
 
 impl Input {
-    fn new(blob: Option<&Blob>) -> Self {
+    /// What is remembered of it.
+    pub fn new(blob: Option<&Blob>) -> Self {
         match blob {
             None => Self::Empty,
             Some(blob) if blob.bytes.len() <= INPUT_BYTES_MAX => Self::Known(blob.clone()),

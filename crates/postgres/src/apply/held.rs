@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard};
 use ff_core::Claimed;
 use ff_core::command::{Command, Traffic};
 use ff_core::execution::{Execution, Next, State};
-use ff_core::fold::{Blob, Key, WaitWrites, WorkingSet, WriteSet};
+use ff_core::fold::{Key, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
 use ff_core::text::Kid;
 
-use super::graphs::Graphs;
+use super::graphs::{Graphs, Input};
 use super::rounds::ROUNDS_MAX;
 use super::waits::Waits;
 use crate::codec::Tid;
@@ -22,8 +22,6 @@ use crate::write::Places;
 
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
-/// Bytes of an input that is remembered.
-const INPUT_BYTES_MAX: usize = 1_024;
 
 /// Executions that workers of this process hold, or gave back to wait for something.
 #[derive(Default)]
@@ -39,8 +37,8 @@ struct Known {
     at: Option<Tid>,
     /// What belongs to its suspensions, if that is known.
     waits: Option<Waits>,
-    /// Its input, if that is known and short: whoever goes on with it needs it again.
-    input: Option<Option<Blob>>,
+    /// Whoever goes on with it needs it again.
+    input: Input,
 }
 
 /// What a batch needs, as it is remembered.
@@ -76,13 +74,9 @@ impl Held {
     pub fn given<'c>(&self, claimed: impl Iterator<Item = &'c Claimed>) {
         let mut held = self.lock();
         for work in claimed {
-            let short = work.input.as_ref().is_none_or(|blob| blob.bytes.len() <= INPUT_BYTES_MAX);
             let own = work.leased.execution.input_from.is_none();
-            if let Some(known) = held.get_mut(&work.leased.execution.id)
-                && short
-                && own
-            {
-                known.input = Some(work.input.clone());
+            if let Some(known) = held.get_mut(&work.leased.execution.id).filter(|_| own) {
+                known.input = Input::new(work.input.as_ref());
             }
         }
     }
@@ -133,9 +127,13 @@ impl Held {
                                 waiting.insert(id);
                             }
                         }
-                        Key::Input(id) if held.get(&id).is_some_and(|it| it.input.is_some()) => {
-                            let known = held.get(&id).and_then(|known| known.input.clone());
-                            have.inputs.insert(id, known.flatten());
+                        Key::Input(id) => {
+                            let input = match &held.get(&id)?.input {
+                                Input::Known(input) => Some(input.clone()),
+                                Input::Empty => None,
+                                Input::Unknown => return None,
+                            };
+                            have.inputs.insert(id, input);
                         }
                         Key::Keyring => {
                             let keys = self.keyring().clone()?;
@@ -169,7 +167,7 @@ impl Held {
             let Some(x) = &write.after else { continue };
             let version = write.before.as_ref().map(|before| before.version);
             let known = held.remove(&x.id).filter(|it| Some(it.execution.version) == version);
-            let (waits, input) = known.map_or((None, None), |known| (known.waits, known.input));
+            let (waits, input) = known.map(|known| (known.waits, known.input)).unwrap_or_default();
             let waits = Waits::after(write, waits);
             let keep = match &x.state {
                 State::Active(_) | State::Suspended(_) => true,
