@@ -25,7 +25,7 @@ fn is_migrated(url: &str) {
         url,
         &[],
         &expect![[r#"
-        up to date at version 2
+        up to date at version 3
         exit status: 0
     "#]],
     );
@@ -33,7 +33,7 @@ fn is_migrated(url: &str) {
         url,
         &["--dry-run"],
         &expect![[r#"
-        up to date at version 2
+        up to date at version 3
         exit status: 0
     "#]],
     );
@@ -46,6 +46,7 @@ fn says_what_is_missing(url: &str) {
         &expect![[r#"
         missing 1 executions
         missing 2 flows
+        missing 3 suspensions
         exit status: 0
     "#]],
     );
@@ -58,6 +59,7 @@ fn applies_it(url: &str) {
         &expect![[r#"
         applied 1 executions
         applied 2 flows
+        applied 3 suspensions
         exit status: 0
     "#]],
     );
@@ -65,7 +67,7 @@ fn applies_it(url: &str) {
 
 fn is_refused(url: &str) {
     let refusal = expect![[r#"
-        error: cannot look at the schema of <database>: the database has schema 3; this binary knows 2
+        error: cannot look at the schema of <database>: the database has schema 4; this binary knows 3
           code: schema_too_new
           next: Run a binary at least as new as the one that migrated it.
         exit status: 1
@@ -75,7 +77,7 @@ fn is_refused(url: &str) {
 }
 
 /// What a newer version would have left.
-const FUTURE: &str = "insert into refinery_schema_history values (3, 'future', '2099-01-01', '0')";
+const FUTURE: &str = "insert into refinery_schema_history values (4, 'future', '2099-01-01', '0')";
 
 #[test]
 fn a_file_is_brought_up_to_date_once() {

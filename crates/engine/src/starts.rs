@@ -27,6 +27,8 @@ use crate::members::Members;
 const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
+/// How long a batch that is under way may take to say what it started.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 /// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
 const LOOKS_MAX: usize = 64;
 
@@ -49,6 +51,8 @@ struct Waiting {
     undo: Unclaimed,
     /// Whether a batch that is under way may give it something.
     asked: bool,
+    /// Whether it waits for nothing but that batch.
+    leaves: bool,
 }
 
 /// Claims on whose behalf a batch starts what it lets go.
@@ -121,7 +125,8 @@ impl Idle {
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
-        state.waiting.push(Waiting { number, ask, reply, undo, asked: false });
+        let (asked, leaves) = (false, false);
+        state.waiting.push(Waiting { number, ask, reply, undo, asked, leaves });
         Place { idle: self, number, given }
     }
 
@@ -186,8 +191,11 @@ impl Idle {
             let mut state = self.lock();
             let at = state.waiting.iter().position(|waiting| waiting.number == number);
             if started.is_empty() {
-                if let Some(at) = at {
-                    state.waiting[at].asked = false;
+                match at {
+                    Some(at) if state.waiting[at].leaves => drop(state.waiting.remove(at)),
+                    Some(at) => state.waiting[at].asked = false,
+                    // It was dropped meanwhile.
+                    None => {}
                 }
                 continue;
             }
@@ -253,10 +261,20 @@ impl Place<'_> {
         (&mut self.given).await.ok()
     }
 
-    /// Waits no longer, unless something is on its way: then for that.
+    /// Waits no longer, unless something is on its way: then for that. A claim that looked again
+    /// before a batch has answered could find what the batch started for it, and lose it when the
+    /// batch finds nobody to hand it to.
     pub async fn leave(mut self) -> Option<Unclaimed> {
-        self.give_up();
-        (&mut self.given).await.ok()
+        {
+            let mut state = self.idle.lock();
+            let own = state.waiting.iter_mut().find(|waiting| waiting.number == self.number);
+            match own {
+                Some(waiting) if waiting.asked => waiting.leaves = true,
+                Some(_) | None => state.waiting.retain(|waiting| waiting.number != self.number),
+            }
+        }
+        // A batch that panicked answers nobody.
+        tokio::time::timeout(ANSWERED_WITHIN, &mut self.given).await.ok()?.ok()
     }
 
     fn give_up(&self) {

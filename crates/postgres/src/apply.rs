@@ -235,8 +235,11 @@ async fn fast(
     } else {
         let mut steps = vec![Step::Begin];
         // Keys that were replaced meanwhile neither sign nor verify from memory.
-        let signs = signs.as_ref().map(|kid| Params::new().text(Some(kid.as_str())));
-        steps.extend(signs.map(|kid| Step::Run(signing_key::current, kid)));
+        let signs = signs.as_ref().map(|(kid, since)| {
+            let params = Params::new().text(Some(kid.as_str())).number(since.0);
+            Step::Run(signing_key::current, params)
+        });
+        steps.extend(signs);
         steps.extend(rows.take());
         steps.extend(rows.steps());
         steps.push(Step::Commit);

@@ -1,4 +1,5 @@
--- Updates executions that still have the version they were decided on. If not all of them do ($2),
+-- Updates executions that still have the version they were decided on, and are in the same life: one
+-- that was removed and created again counts versions from one, but has a later epoch. If not all of them do ($2),
 -- it divides by zero, and the batch is undone. Says where they stand then. The rows come sorted and the join keeps their
 -- order, so they are locked in that order.
 with put as (
@@ -25,7 +26,7 @@ with put as (
         result = coalesce(i.result, x.result)
     from unnest($1::ff_execution_row[]) i
     where x.partition_key = i.partition_key and x.execution_id = i.execution_id
-        and x.version = i.before
+        and x.version = i.before and x.epoch <= i.epoch
     returning x.partition_key, x.execution_id, x.ctid as at
 ), held as materialized (
     select 1 / (count(*) = $2::bigint)::integer as held from put

@@ -25,7 +25,7 @@ with put as (
         result = coalesce(i.result, x.result)
     from unnest($1::ff_execution_row[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
-        and x.execution_id = i.execution_id and x.version = i.before
+        and x.execution_id = i.execution_id and x.version = i.before and x.epoch <= i.epoch
     returning 1
 ), done as (
     delete from ff_lease l

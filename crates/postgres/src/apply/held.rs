@@ -7,12 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use ff_core::Claimed;
 use ff_core::command::{Command, Traffic};
-use ff_core::execution::{Execution, Next, State};
+use ff_core::execution::{Execution, Next, Runnable, State};
 use ff_core::fold::{Key, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
 use ff_core::text::Kid;
+use ff_core::time::Millis;
 
 use super::graphs::{Graphs, Input};
 use super::rounds::ROUNDS_MAX;
@@ -50,8 +51,8 @@ pub struct Recalled {
     pub places: Places,
     /// Executions that wait for others, as far as is known.
     pub waiting: BTreeSet<ExecutionId>,
-    /// The key that signs, if it matters.
-    pub signs: Option<Kid>,
+    /// The key that signs and since when, if it matters.
+    pub signs: Option<(Kid, Millis)>,
 }
 
 impl Recalled {
@@ -137,7 +138,8 @@ impl Held {
                         }
                         Key::Keyring => {
                             let keys = self.keyring().clone()?;
-                            *signs = keys.current.as_ref().map(|key| key.kid.clone());
+                            *signs =
+                                keys.current.as_ref().map(|key| (key.kid.clone(), key.created_at));
                             have.waits.keyring = Some(keys);
                         }
                         // What is not remembered is read.
@@ -172,15 +174,20 @@ impl Held {
             let keep = match &x.state {
                 State::Active(_) | State::Suspended(_) => true,
                 // It goes on soon, most likely here.
-                State::Runnable(runnable) => {
-                    waits.is_some() && matches!(runnable.next, Next::Resume(_))
+                State::Runnable(Runnable { next: Next::Resume(_), gated: false, .. }) => {
+                    waits.is_some()
                 }
+                State::Runnable(_) => false,
                 State::Terminal(_) => false,
             };
             if keep {
                 let at = places.get(&x.id).copied();
                 held.insert(x.id, Known { execution: x.clone(), at, waits, input });
             }
+        }
+        for (id, _) in &set.waits.left {
+            // What was closed there is not all known here.
+            held.entry(*id).and_modify(|known| known.waits = None);
         }
         learn_waits(&mut held, &set.waits);
         if !set.waits.keys.is_empty() {

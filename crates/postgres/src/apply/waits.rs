@@ -57,7 +57,13 @@ impl Waits {
 
     /// The rows that `command` needs; whether all of them are known.
     pub fn recall(&self, key: Key, command: &Command, have: &mut WaitSet) -> bool {
-        let makes = matches!(command, Command::Suspend(_) | Command::CreateWaitpoint(_));
+        let makes = match command {
+            // Who repeats itself is answered with waitpoints that may be closed by now.
+            Command::Suspend(suspend) => {
+                self.suspension.as_ref().is_none_or(|last| last.id != suspend.suspension)
+            }
+            command => matches!(command, Command::CreateWaitpoint(_)),
+        };
         match key {
             Key::Suspension(id) => drop(have.suspensions.insert(id, self.suspension.clone())),
             Key::Waitpoints(id) => {

@@ -242,7 +242,11 @@ impl Context {
             steps,
         };
         let refused = match persistently(|| self.0.fabric.suspend(suspend.clone())).await {
-            Ok(true) => return Ok(asked.suspension_id),
+            Ok(true) => {
+                // If this wait is dropped, the next one is to find its answer.
+                suspend.steps.into_iter().for_each(|step| journal.learn(step));
+                return Ok(asked.suspension_id);
+            }
             Ok(false) => self.interrupt(Interrupt::Paused).await,
             Err(error) => error,
         };
