@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ff_conformance::faults::{Call, Obstacle, Obstructed};
 use ff_conformance::world::lane;
-use ff_core::backend::Interest;
+use ff_core::backend::{Interest, StoreError};
+use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::Create;
 use ff_core::decide::fail::Fail;
 use ff_core::policy::FailureClass;
@@ -208,4 +210,63 @@ async fn whoever_waits_for_an_end_is_told_by_the_commit_that_brings_it() {
         assert_eq!(reads(), looked, "nobody looked again");
         assert_eq!(world.state(id).await, how);
     }
+}
+
+/// Keeps the answers of batches back, after they took effect.
+struct Late(tokio::sync::Semaphore);
+
+#[async_trait::async_trait]
+impl Obstacle for Late {
+    async fn before(&self, _: Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn after(&self, call: Call) -> Result<(), StoreError> {
+        if call == Call::Apply {
+            self.0.acquire().await.unwrap().forget();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_a_signal_lets_go_goes_to_a_claim_that_idles() {
+    let (engine, world) = world();
+    let (_, mailbox) = world.waiting().await;
+    let claim = idling(&engine, world.ask(1)).await;
+    let before = world.store.backend.generation(Interest::Work);
+    engine.deliver_signal(mailbox.signal(&world, "go")).await.unwrap();
+    let claimed = given(claim).await;
+    assert_eq!(claimed[0].leased.execution.id, mailbox.id);
+    assert_eq!(claimed[0].leased.kind, ClaimKind::Resumed);
+    let after = world.store.backend.generation(Interest::Work);
+    assert_eq!(before, after, "it never stood in a queue");
+    world.complete(mailbox.id, claimed[0].leased.fence).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_that_looks_again_waits_for_what_a_batch_may_have_started_for_it() {
+    let (_, world) = world();
+    let backend = Arc::clone(&world.store.backend);
+    let late = Arc::new(Obstructed::new(backend, Late(tokio::sync::Semaphore::new(0))));
+    let engine = Engine::new(Arc::clone(&late) as _);
+    let (_, mailbox) = world.waiting().await;
+    let claim = idling(&engine, world.ask(1)).await;
+    let signal = mailbox.signal(&world, "go");
+    let delivered = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.deliver_signal(signal).await }
+    });
+    settle().await;
+    assert_eq!(world.state(mailbox.id).await, PublicState::Active, "it was started");
+    // Something else is ready: the claim is woken before the batch has answered.
+    world.create(world.draft()).await;
+    settle().await;
+    late.obstacle.0.add_permits(10);
+    delivered.await.unwrap().unwrap();
+    let claimed = given(claim).await;
+    settle().await;
+    assert_eq!(claimed[0].leased.execution.id, mailbox.id);
+    let held = world.complete(mailbox.id, claimed[0].leased.fence).await;
+    assert!(held.is_ok(), "it was taken away from who runs it: {held:?}");
 }
