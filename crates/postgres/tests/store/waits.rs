@@ -207,3 +207,25 @@ async fn waitpoints_are_read_while_their_execution_is_locked_whatever_else_is_in
     assert_eq!(code(outcomes.pop().unwrap()), Code::WaitpointClosed);
     assert!(outcomes.pop().unwrap().is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_remembered_of_one_life_of_an_id_is_not_written_into_the_next() {
+    let stores = Stores::new();
+    let (here, there) = (stores.open().await, stores.open().await);
+    let (id, fence) = here.running(serde_json::json!({"retention_ms": 1})).await;
+    let mailbox = here.suspend(here.pause(id, fence)).await.remove(0);
+    // Elsewhere it ends and goes; the next life of its id stands at the same version.
+    there.cancel(id).await.unwrap();
+    stores.clock.advance(1_000);
+    there.tick(Duty::Retention).await;
+    assert!(there.find(id).await.is_none(), "it is gone");
+    there.create(there.draft_of(id)).await;
+    let again = there.take(id).await.leased.fence;
+    there.suspend(there.pause(id, again)).await;
+    let before = there.get(id).await;
+    assert_eq!(before.version, 3, "as many changes as the life before had here");
+    let late = here.run(mailbox.signal(&here, "late")).await;
+    assert_eq!(code(late), Code::InvalidToken);
+    assert_eq!(there.get(id).await, before, "nothing of it was touched");
+    audit::audit(&(there.store.dump)(), there.now());
+}
