@@ -28,7 +28,7 @@ const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
 /// How long a batch that is under way may take to say what it started.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 /// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
 const LOOKS_MAX: usize = 64;
 

@@ -177,8 +177,7 @@ impl Held {
                 State::Runnable(Runnable { next: Next::Resume(_), gated: false, .. }) => {
                     waits.is_some()
                 }
-                State::Runnable(_) => false,
-                State::Terminal(_) => false,
+                State::Runnable(_) | State::Terminal(_) => false,
             };
             if keep {
                 let at = places.get(&x.id).copied();

@@ -212,6 +212,11 @@ async fn waitpoints_are_read_while_their_execution_is_locked_whatever_else_is_in
 async fn what_is_remembered_of_one_life_of_an_id_is_not_written_into_the_next() {
     let stores = Stores::new();
     let (here, there) = (stores.open().await, stores.open().await);
+    // The keys are known here by then.
+    let (_, told) = here.waiting().await;
+    here.deliver(told.signal(&here, "go")).await;
+    let other = here.take(told.id).await.leased.fence;
+    here.complete(told.id, other).await.unwrap();
     let (id, fence) = here.running(serde_json::json!({"retention_ms": 1})).await;
     let mailbox = here.suspend(here.pause(id, fence)).await.remove(0);
     // Elsewhere it ends and goes; the next life of its id stands at the same version.
