@@ -4,17 +4,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use ff_core::Claimed;
 use ff_core::condition::ResumeCondition;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::suspension::{Effect, RequestedBy, SuspensionReason, TimeoutBehavior};
+use ff_core::{ClaimAsk, Claimed};
 use ff_engine::Engine;
 use uuid::Uuid;
 
 use super::{ask, complete, draft, fill, per_second};
 use crate::place::{Place, engine};
 
+/// Longer than any run takes.
+const LEASE_MS: u64 = 3_600_000;
 /// Whole cycles of a wait in all.
 const TOTAL: u32 = 10_000;
 
@@ -35,7 +37,9 @@ async fn cycles(place: &Place, hands: u32) -> anyhow::Result<f64> {
     fill(&engine, TOTAL, draft).await?;
     let mut held = Vec::new();
     while held.len() < usize::try_from(TOTAL)? {
-        held.extend(engine.claim(ask(500), Duration::ZERO).await?);
+        // Held until their turn comes.
+        let ask = ClaimAsk { lease_ttl_ms: LEASE_MS, ..ask(500) };
+        held.extend(engine.claim(ask, Duration::ZERO).await?);
     }
     // The first few prepare statements.
     for work in held.split_off(held.len() - 10) {
