@@ -23,11 +23,10 @@ use crate::limits::Config;
 use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
-use uuid::Uuid;
 
 use derived::derive;
 pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
-pub use waits::{SignalKey, WaitEffects, WaitSet, WaitWrites, WithinKey};
+pub use waits::{SignalKey, WaitEffects, WaitKey, WaitSet, WaitWrites, WithinKey};
 
 /// Names a row that decisions read. The order of keys is the order of locks: flows, groups and
 /// executions are locked, the rest is read while they are.
@@ -79,24 +78,8 @@ pub enum Key {
     Owed(FlowId),
     /// The first [`TRIM_CHUNK_MAX`](crate::limits::TRIM_CHUNK_MAX) members of a flow.
     First(FlowId),
-    /// The last suspension of an execution.
-    Suspension(ExecutionId),
-    /// All waitpoints of an execution that are not closed.
-    Waitpoints(ExecutionId),
-    /// A waitpoint.
-    Waitpoint(ExecutionId, Uuid),
-    /// How many signals an execution has received.
-    Received(ExecutionId),
-    /// The signals that may count and arrived at waitpoints of an execution which are not closed.
-    Arrived(ExecutionId),
-    /// A signal.
-    Signal(ExecutionId, Uuid),
-    /// The last signal to a waitpoint under a key.
-    SignalKey(ExecutionId, Uuid, IdempotencyKey),
-    /// A suspension under a key.
-    SuspendKey(ExecutionId, IdempotencyKey),
-    /// The keys that sign tokens.
-    Keyring,
+    /// Something that belongs to a suspension.
+    Wait(WaitKey),
 }
 
 /// What an idempotency key stands for.
@@ -168,15 +151,7 @@ impl WorkingSet {
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => self.graph.has(key),
-            Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => self.waits.has(key),
+            Key::Wait(key) => self.waits.has(key),
         }
     }
 

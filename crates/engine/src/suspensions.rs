@@ -10,6 +10,7 @@ use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::decide::keys::{RotateKey, Rotated, SeedKey, Seeded};
 use ff_core::decide::resume::Resume;
 use ff_core::decide::suspend::{Suspend, SuspendedReply};
+use ff_core::fold::WaitKey;
 use ff_core::keyring::{Keyring, ListedKey};
 use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
@@ -131,7 +132,7 @@ impl Engine {
     }
 
     async fn keyring(&self) -> Result<Keyring, Error> {
-        let have = self.backend.get(&[Key::Keyring]).await?;
+        let have = self.backend.get(&[Key::Wait(WaitKey::Keyring)]).await?;
         Ok(have.waits.keyring.unwrap_or_default())
     }
 }

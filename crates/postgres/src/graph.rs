@@ -86,15 +86,7 @@ impl GraphWanted {
             | Key::Step(..)
             | Key::Input(_)
             | Key::Unseen(_)
-            | Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => {}
+            | Key::Wait(_) => {}
         }
     }
 

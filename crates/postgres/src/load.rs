@@ -94,15 +94,7 @@ impl Wanted {
                 | Key::Backlog(_)
                 | Key::Owed(_)
                 | Key::First(_) => wanted.graph.add(&key),
-                Key::Suspension(_)
-                | Key::Waitpoints(_)
-                | Key::Waitpoint(..)
-                | Key::Received(_)
-                | Key::Arrived(_)
-                | Key::Signal(..)
-                | Key::SignalKey(..)
-                | Key::SuspendKey(..)
-                | Key::Keyring => wanted.waits.add(key),
+                Key::Wait(key) => wanted.waits.add(key),
             }
         }
         wanted.graph.settle();

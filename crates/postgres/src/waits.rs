@@ -11,7 +11,7 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::backend::StoreError;
-use ff_core::fold::{Key, SignalKey, WithinKey};
+use ff_core::fold::{Key, SignalKey, WaitKey, WithinKey};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::{Keyring, OldKey};
 use ff_core::row::{number, parse};
@@ -45,40 +45,18 @@ pub struct WaitWanted {
 }
 
 impl WaitWanted {
-    /// One more; a key of something else is left to the caller.
-    pub fn add(&mut self, key: Key) {
+    /// One more.
+    pub fn add(&mut self, key: WaitKey) {
         match key {
-            Key::Suspension(id) => drop(self.suspensions.insert(id)),
-            Key::Waitpoints(id) => drop(self.open.insert(id)),
-            Key::Waitpoint(id, waitpoint) => drop(self.waitpoints.insert((id, waitpoint))),
-            Key::Received(id) => drop(self.received.insert(id)),
-            Key::Arrived(id) => drop(self.arrived.insert(id)),
-            Key::Signal(id, signal) => drop(self.signals.insert((id, signal))),
-            Key::SignalKey(id, waitpoint, key) => drop(self.keyed.insert((id, waitpoint, key))),
-            Key::SuspendKey(id, key) => drop(self.suspend_keys.insert((id, key))),
-            Key::Keyring => self.keyring = true,
-            Key::Flow(_)
-            | Key::FreeFlow(_)
-            | Key::Group(..)
-            | Key::FreeGroup(..)
-            | Key::Execution(_)
-            | Key::Idempotency(..)
-            | Key::Consumer(_)
-            | Key::Step(..)
-            | Key::Input(_)
-            | Key::Unseen(_)
-            | Key::Groups(_)
-            | Key::Edge(..)
-            | Key::Pair(..)
-            | Key::Outgoing(..)
-            | Key::Incoming(..)
-            | Key::Reach(..)
-            | Key::Members(_)
-            | Key::Dispatch(_)
-            | Key::Cancel(..)
-            | Key::Backlog(_)
-            | Key::Owed(_)
-            | Key::First(_) => {}
+            WaitKey::Suspension(id) => drop(self.suspensions.insert(id)),
+            WaitKey::Waitpoints(id) => drop(self.open.insert(id)),
+            WaitKey::Waitpoint(id, waitpoint) => drop(self.waitpoints.insert((id, waitpoint))),
+            WaitKey::Received(id) => drop(self.received.insert(id)),
+            WaitKey::Arrived(id) => drop(self.arrived.insert(id)),
+            WaitKey::Signal(id, signal) => drop(self.signals.insert((id, signal))),
+            WaitKey::SignalKey(id, waitpoint, key) => drop(self.keyed.insert((id, waitpoint, key))),
+            WaitKey::SuspendKey(id, key) => drop(self.suspend_keys.insert((id, key))),
+            WaitKey::Keyring => self.keyring = true,
         }
     }
 
@@ -143,7 +121,7 @@ impl WaitWanted {
                 Ok(suspension) => drop(have.insert(id, Some(suspension))),
                 Err(error) => {
                     have.remove(&id);
-                    loaded.damaged.insert(Key::Suspension(id), error);
+                    loaded.damaged.insert(Key::Wait(WaitKey::Suspension(id)), error);
                 }
             }
         }
@@ -160,7 +138,7 @@ impl WaitWanted {
                 Ok(read) => drop(have.insert((id, waitpoint), Some(read))),
                 Err(error) => {
                     have.remove(&(id, waitpoint));
-                    loaded.damaged.insert(Key::Waitpoint(id, waitpoint), error);
+                    loaded.damaged.insert(Key::Wait(WaitKey::Waitpoint(id, waitpoint)), error);
                 }
             }
         }
@@ -175,7 +153,9 @@ impl WaitWanted {
                     have.load_waitpoints(waitpoints);
                     have.gathered.insert(id);
                 }
-                Err(error) => drop(loaded.damaged.insert(Key::Waitpoints(id), error)),
+                Err(error) => {
+                    drop(loaded.damaged.insert(Key::Wait(WaitKey::Waitpoints(id)), error));
+                }
             }
         }
         Ok(())
@@ -188,7 +168,7 @@ impl WaitWanted {
                     let arrived = arrived.into_iter().map(|row: Arrival| (row.number, row));
                     loaded.have.waits.arrived.insert(id, arrived.collect());
                 }
-                Err(error) => drop(loaded.damaged.insert(Key::Arrived(id), error)),
+                Err(error) => drop(loaded.damaged.insert(Key::Wait(WaitKey::Arrived(id)), error)),
             }
         }
         Ok(())
@@ -228,7 +208,7 @@ impl WaitWanted {
                 Ok(read) => drop(have.insert((id, key), Some(read))),
                 Err(error) => {
                     have.remove(&(id, key.clone()));
-                    loaded.damaged.insert(Key::SuspendKey(id, key), error);
+                    loaded.damaged.insert(Key::Wait(WaitKey::SuspendKey(id, key)), error);
                 }
             }
         }
@@ -274,7 +254,7 @@ fn read_keyring(rows: &[Row], loaded: &mut Loaded) {
             Ok((key, None)) => keyring.current = Some(key),
             Ok((key, Some(expires_at))) => keyring.old.push(OldKey { key, expires_at }),
             Err(error) => {
-                loaded.damaged.insert(Key::Keyring, error);
+                loaded.damaged.insert(Key::Wait(WaitKey::Keyring), error);
                 return;
             }
         }

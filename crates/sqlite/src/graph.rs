@@ -86,15 +86,7 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         | Key::Step(..)
         | Key::Input(_)
         | Key::Unseen(_)
-        | Key::Suspension(_)
-        | Key::Waitpoints(_)
-        | Key::Waitpoint(..)
-        | Key::Received(_)
-        | Key::Arrived(_)
-        | Key::Signal(..)
-        | Key::SignalKey(..)
-        | Key::SuspendKey(..)
-        | Key::Keyring => unreachable!("no row of a flow: {key:?}"),
+        | Key::Wait(_) => unreachable!("no row of a flow: {key:?}"),
     }
     Ok(())
 }
@@ -146,15 +138,7 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
         | Key::Consumer(_)
         | Key::Step(..)
         | Key::Unseen(_)
-        | Key::Suspension(_)
-        | Key::Waitpoints(_)
-        | Key::Waitpoint(..)
-        | Key::Received(_)
-        | Key::Arrived(_)
-        | Key::Signal(..)
-        | Key::SignalKey(..)
-        | Key::SuspendKey(..)
-        | Key::Keyring => unreachable!("nothing that is owed: {key:?}"),
+        | Key::Wait(_) => unreachable!("nothing that is owed: {key:?}"),
     }
     Ok(())
 }

@@ -62,15 +62,7 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => graph::load(tx, key, &mut have.graph)?,
-            Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => waits::load(tx, key, &mut have.waits)?,
+            Key::Wait(key) => waits::load(tx, key, &mut have.waits)?,
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ mod rows;
 pub mod write;
 
 use ff_core::backend::StoreError;
-use ff_core::fold::{Key, WaitSet};
+use ff_core::fold::{WaitKey, WaitSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::{Keyring, OldKey};
 use ff_core::row::number;
@@ -34,75 +34,60 @@ fn within_key(id: ExecutionId, within: Uuid) -> (i64, [u8; 16], [u8; 16]) {
 }
 
 /// Adds the rows of a suspension that `wanted` names to `have`.
-pub fn load(tx: &Transaction<'_>, wanted: &Key, have: &mut WaitSet) -> Result<(), StoreError> {
+pub fn load(tx: &Transaction<'_>, wanted: &WaitKey, have: &mut WaitSet) -> Result<(), StoreError> {
     match wanted {
-        Key::Suspension(id) => {
+        WaitKey::Suspension(id) => {
             let read = |row: &Row<'_>| read_suspension(&mut Reader::new(row));
             have.suspensions.insert(*id, one(tx, suspension::load, key(*id), read)?);
         }
-        Key::Waitpoints(id) => {
+        WaitKey::Waitpoints(id) => {
             have.load_waitpoints(all(tx, waitpoint::open, key(*id), only_waitpoint)?);
             have.gathered.insert(*id);
         }
-        Key::Waitpoint(id, within) => {
+        WaitKey::Waitpoint(id, within) => {
             let row = one(tx, waitpoint::load, within_key(*id, *within), only_waitpoint)?;
             have.waitpoints.insert((*id, *within), row);
         }
-        Key::Received(_) | Key::Arrived(_) | Key::Signal(..) | Key::SignalKey(..) => {
+        WaitKey::Received(_)
+        | WaitKey::Arrived(_)
+        | WaitKey::Signal(..)
+        | WaitKey::SignalKey(..) => {
             load_signals(tx, wanted, have)?;
         }
-        Key::SuspendKey(id, name) => {
+        WaitKey::SuspendKey(id, name) => {
             let (partition, uuid) = key(*id);
             let params = (partition, uuid, name.as_str());
             let row = one(tx, suspend_key::load, params, read_suspend_key)?;
             have.suspend_keys.insert((*id, name.clone()), row);
         }
-        Key::Keyring => have.keyring = Some(keyring(tx)?),
-        Key::Flow(_)
-        | Key::FreeFlow(_)
-        | Key::Group(..)
-        | Key::FreeGroup(..)
-        | Key::Execution(_)
-        | Key::Idempotency(..)
-        | Key::Consumer(_)
-        | Key::Step(..)
-        | Key::Input(_)
-        | Key::Unseen(_)
-        | Key::Groups(_)
-        | Key::Edge(..)
-        | Key::Pair(..)
-        | Key::Outgoing(..)
-        | Key::Incoming(..)
-        | Key::Reach(..)
-        | Key::Members(_)
-        | Key::Dispatch(_)
-        | Key::Cancel(..)
-        | Key::Backlog(_)
-        | Key::Owed(_)
-        | Key::First(_) => unreachable!("no row of a suspension: {wanted:?}"),
+        WaitKey::Keyring => have.keyring = Some(keyring(tx)?),
     }
     Ok(())
 }
 
 /// What is known of the signals that an execution received.
-fn load_signals(tx: &Transaction<'_>, wanted: &Key, have: &mut WaitSet) -> Result<(), StoreError> {
+fn load_signals(
+    tx: &Transaction<'_>,
+    wanted: &WaitKey,
+    have: &mut WaitSet,
+) -> Result<(), StoreError> {
     match wanted {
-        Key::Received(id) => {
+        WaitKey::Received(id) => {
             let read = |row: &Row<'_>| number("received", Reader::new(row).take("received")?);
             let received = one(tx, signal::received, key(*id), read)?;
             have.received.insert(*id, received.unwrap_or(0));
         }
-        Key::Arrived(id) => {
+        WaitKey::Arrived(id) => {
             let arrived = all(tx, signal::arrived, key(*id), read_arrival)?;
             let arrived = arrived.into_iter().map(|arrival| (arrival.number, arrival));
             have.arrived.insert(*id, arrived.collect());
         }
-        Key::Signal(id, within) => {
+        WaitKey::Signal(id, within) => {
             let read = |row: &Row<'_>| row.get(0).map_err(store_error);
             let exists = one(tx, signal::exists, within_key(*id, *within), read)?;
             have.signals.insert((*id, *within), exists.unwrap_or(false));
         }
-        Key::SignalKey(id, within, name) => {
+        WaitKey::SignalKey(id, within, name) => {
             let (partition, uuid, at) = within_key(*id, *within);
             let last = one(tx, signal::keyed, (partition, uuid, at, name.as_str()), |row| {
                 let mut r = Reader::new(row);
@@ -110,33 +95,11 @@ fn load_signals(tx: &Transaction<'_>, wanted: &Key, have: &mut WaitSet) -> Resul
             })?;
             have.keyed.insert((*id, *within, name.clone()), last);
         }
-        Key::Flow(_)
-        | Key::FreeFlow(_)
-        | Key::Group(..)
-        | Key::FreeGroup(..)
-        | Key::Execution(_)
-        | Key::Idempotency(..)
-        | Key::Consumer(_)
-        | Key::Step(..)
-        | Key::Input(_)
-        | Key::Unseen(_)
-        | Key::Groups(_)
-        | Key::Edge(..)
-        | Key::Pair(..)
-        | Key::Outgoing(..)
-        | Key::Incoming(..)
-        | Key::Reach(..)
-        | Key::Members(_)
-        | Key::Dispatch(_)
-        | Key::Cancel(..)
-        | Key::Backlog(_)
-        | Key::Owed(_)
-        | Key::First(_)
-        | Key::Suspension(_)
-        | Key::Waitpoints(_)
-        | Key::Waitpoint(..)
-        | Key::SuspendKey(..)
-        | Key::Keyring => unreachable!("nothing of signals: {wanted:?}"),
+        WaitKey::Suspension(_)
+        | WaitKey::Waitpoints(_)
+        | WaitKey::Waitpoint(..)
+        | WaitKey::SuspendKey(..)
+        | WaitKey::Keyring => unreachable!("nothing of signals: {wanted:?}"),
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::decide::keys::{RotateKey, Rotated, SecretHex, SeedKey, Seeded};
 use ff_core::decide::suspend::Suspend;
 use ff_core::error::Code;
-use ff_core::fold::Key;
+use ff_core::fold::{Key, WaitKey};
 use ff_core::suspension::Effect;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn rotate(kid: &str, digit: char, grace_ms: u64) -> RotateKey {
 }
 
 async fn kids(w: &World) -> Vec<String> {
-    let have = w.store.backend.get(&[Key::Keyring]).await.expect("the store works");
+    let have = w.store.backend.get(&[Key::Wait(WaitKey::Keyring)]).await.expect("the store works");
     let keys = have.waits.keyring.expect("it was asked for").list(w.now());
     keys.into_iter().map(|key| key.kid.to_string()).collect()
 }

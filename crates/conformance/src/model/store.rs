@@ -115,15 +115,7 @@ impl Tables {
                 | Key::Backlog(_)
                 | Key::Owed(_)
                 | Key::First(_) => self.load_graph(key, &mut have.graph),
-                Key::Suspension(_)
-                | Key::Waitpoints(_)
-                | Key::Waitpoint(..)
-                | Key::Received(_)
-                | Key::Arrived(_)
-                | Key::Signal(..)
-                | Key::SignalKey(..)
-                | Key::SuspendKey(..)
-                | Key::Keyring => self.load_waits(key, &mut have.waits),
+                Key::Wait(key) => self.load_waits(key, &mut have.waits),
             }
         }
     }

@@ -4,7 +4,7 @@ use ff_core::backend::WorkFilter;
 use ff_core::command::Command;
 use ff_core::decide::waitpoint_expiry::ExpireWaitpoint;
 use ff_core::execution::State;
-use ff_core::fold::{Key, WaitSet, WaitWrites, Write};
+use ff_core::fold::{WaitKey, WaitSet, WaitWrites, Write};
 use ff_core::ids::ExecutionId;
 use ff_core::query::{After, Listing, Page, Query, Rows};
 use ff_core::suspension::{
@@ -15,47 +15,46 @@ use ff_core::time::Millis;
 use super::store::{Tables, cut};
 
 impl Tables {
-    pub(super) fn load_waits(&self, key: &Key, have: &mut WaitSet) {
+    pub(super) fn load_waits(&self, key: &WaitKey, have: &mut WaitSet) {
         match key {
-            Key::Suspension(id) => {
+            WaitKey::Suspension(id) => {
                 have.suspensions.insert(*id, self.suspensions.get(id).cloned());
             }
-            Key::Waitpoints(id) => {
+            WaitKey::Waitpoints(id) => {
                 have.gathered.insert(*id);
                 have.load_waitpoints(self.open_waitpoints(*id).cloned());
             }
-            Key::Waitpoint(id, waitpoint) => {
+            WaitKey::Waitpoint(id, waitpoint) => {
                 let at = (*id, *waitpoint);
                 have.waitpoints.insert(at, self.waitpoints.get(&at).cloned());
             }
-            Key::Received(id) => {
+            WaitKey::Received(id) => {
                 let last = self.signals.range((*id, 0)..=(*id, u32::MAX)).next_back();
                 have.received.insert(*id, last.map_or(0, |((_, number), _)| number + 1));
             }
-            Key::Arrived(id) => {
+            WaitKey::Arrived(id) => {
                 let open: Vec<_> = self.open_waitpoints(*id).map(|row| row.id).collect();
                 let own = self.signals.range((*id, 0)..=(*id, u32::MAX)).map(|(_, row)| row);
                 let own = own.filter(|row| row.effect.may_count() && open.contains(&row.waitpoint));
                 have.arrived.insert(*id, own.map(|row| (row.number, row.arrival())).collect());
             }
-            Key::Signal(id, signal) => {
+            WaitKey::Signal(id, signal) => {
                 let mut own = self.signals.range((*id, 0)..=(*id, u32::MAX));
                 have.signals.insert((*id, *signal), own.any(|(_, row)| row.id == *signal));
             }
-            Key::SignalKey(id, waitpoint, key) => {
+            WaitKey::SignalKey(id, waitpoint, key) => {
                 let own = self.signals.range((*id, 0)..=(*id, u32::MAX)).rev();
                 let mut own = own.map(|(_, row)| row).filter(|row| row.waitpoint == *waitpoint);
                 let last = own.find(|row| row.idempotency_key.as_ref() == Some(key));
                 let last = last.and_then(|row| Some((row.id, row.dedup_until?)));
                 have.keyed.insert((*id, *waitpoint, key.clone()), last);
             }
-            Key::SuspendKey(id, key) => {
+            WaitKey::SuspendKey(id, key) => {
                 let at = (*id, key.clone());
                 let row = self.suspend_keys.get(&at).cloned();
                 have.suspend_keys.insert(at, row);
             }
-            Key::Keyring => have.keyring = Some(self.keyring.clone()),
-            other => unreachable!("{other:?} is not of suspensions"),
+            WaitKey::Keyring => have.keyring = Some(self.keyring.clone()),
         }
     }
 

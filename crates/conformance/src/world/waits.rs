@@ -7,7 +7,7 @@ use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::decide::suspend::{Binding, Opened, Suspend, SuspendedReply};
 use ff_core::error::Rejection;
 use ff_core::execution::Fence;
-use ff_core::fold::Key;
+use ff_core::fold::{Key, WaitKey};
 use ff_core::query::{Query, Rows};
 use ff_core::suspension::{
     Effect, RequestedBy, Signal, Suspension, SuspensionReason, TimeoutBehavior, Waitpoint,
@@ -135,13 +135,18 @@ impl World {
 
     /// The last suspension of an execution.
     pub async fn suspension(&self, id: ExecutionId) -> Suspension {
-        let have = self.store.backend.get(&[Key::Suspension(id)]).await.expect("the store works");
+        let have = self
+            .store
+            .backend
+            .get(&[Key::Wait(WaitKey::Suspension(id))])
+            .await
+            .expect("the store works");
         have.waits.suspension(id).cloned().expect("it was suspended")
     }
 
     /// A waitpoint, which must exist.
     pub async fn waitpoint(&self, mailbox: &Mailbox) -> Waitpoint {
-        let key = Key::Waitpoint(mailbox.id, mailbox.waitpoint);
+        let key = Key::Wait(WaitKey::Waitpoint(mailbox.id, mailbox.waitpoint));
         let have = self.store.backend.get(&[key]).await.expect("the store works");
         let found = have.waits.waitpoint(mailbox.id, mailbox.waitpoint);
         found.cloned().expect("the waitpoint was made")

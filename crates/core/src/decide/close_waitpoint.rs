@@ -9,7 +9,7 @@ use super::{COMMAND_BYTES, Decide, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
-use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{CloseReason, WaitpointState};
@@ -39,7 +39,7 @@ impl Decide for CloseWaitpoint {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        vec![Key::Execution(self.id), Key::Waitpoint(self.id, self.waitpoint)]
+        vec![Key::Execution(self.id), Key::Wait(WaitKey::Waitpoint(self.id, self.waitpoint))]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {

@@ -10,7 +10,7 @@ use super::{COMMAND_BYTES, Decide, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
-use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
 use crate::suspension::WaitpointState;
@@ -53,7 +53,10 @@ impl Decide for CreateWaitpoint {
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
         let mut keys = mailbox::keys(self.id);
-        keys.extend([Key::Waitpoint(self.id, self.waitpoint), Key::Keyring]);
+        keys.extend([
+            Key::Wait(WaitKey::Waitpoint(self.id, self.waitpoint)),
+            Key::Wait(WaitKey::Keyring),
+        ]);
         keys
     }
 

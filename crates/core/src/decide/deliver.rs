@@ -13,7 +13,7 @@ use crate::condition::{Contribution, Seen, Verdict, Word};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, State, Suspended};
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::Keyring;
 use crate::limits::{
@@ -256,14 +256,14 @@ impl Decide for DeliverSignal {
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
         let mut keys = mailbox::keys(self.id);
         keys.extend([
-            Key::Waitpoint(self.id, self.waitpoint),
-            Key::Received(self.id),
-            Key::Arrived(self.id),
-            Key::Signal(self.id, self.signal),
-            Key::Keyring,
+            Key::Wait(WaitKey::Waitpoint(self.id, self.waitpoint)),
+            Key::Wait(WaitKey::Received(self.id)),
+            Key::Wait(WaitKey::Arrived(self.id)),
+            Key::Wait(WaitKey::Signal(self.id, self.signal)),
+            Key::Wait(WaitKey::Keyring),
         ]);
         let own = self.idempotency_key.iter().cloned();
-        keys.extend(own.map(|key| Key::SignalKey(self.id, self.waitpoint, key)));
+        keys.extend(own.map(|key| Key::Wait(WaitKey::SignalKey(self.id, self.waitpoint, key))));
         keys
     }
 

@@ -5,7 +5,7 @@
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::keyring::{KeyChange, Keyring, Rotation, Seeding};
 use crate::limits::Config;
 
@@ -84,7 +84,7 @@ impl Decide for SeedKey {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        vec![Key::Keyring]
+        vec![Key::Wait(WaitKey::Keyring)]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Seeded>, Rejection> {
@@ -119,7 +119,7 @@ impl Decide for RotateKey {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        vec![Key::Keyring]
+        vec![Key::Wait(WaitKey::Keyring)]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Rotated>, Rejection> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, LeaseEnd, Next, Runnable, State, Suspended, Wait, WaitReason};
-use crate::fold::{Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::{KeyChange, Keyring, SigningKey};
 use crate::limits::{SEED_SECRET_BYTES, WAITPOINTS_MAX};
@@ -21,7 +21,7 @@ const FIRST_KID: &str = "k1";
 
 /// The rows that a command on the suspension of `id` needs.
 pub(super) fn keys(id: ExecutionId) -> Vec<Key> {
-    vec![Key::Execution(id), Key::Suspension(id), Key::Waitpoints(id)]
+    vec![Key::Execution(id), Key::Wait(WaitKey::Suspension(id)), Key::Wait(WaitKey::Waitpoints(id))]
 }
 
 /// Signs tokens with the current key, or with a first one.

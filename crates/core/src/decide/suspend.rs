@@ -16,7 +16,7 @@ use crate::condition::{ResumeCondition, Seen, Verdict};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Active, Execution, Fence, LeaseEnd, State, Suspended};
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{
     BINDINGS_MAX, CONTINUATION_BYTES_MAX, Config, DEADLINE_SKEW_MS_MAX, DURATION_MS_MAX,
@@ -126,7 +126,12 @@ impl Suspend {
         }
         let single = match &self.condition {
             ResumeCondition::Single { waitpoint, .. } => Some(waitpoint),
-            _ => None, // not ours: a composite names several, the others none
+            // Several are bound to those, or nothing is waited for at any.
+            ResumeCondition::OperatorOnly
+            | ResumeCondition::TimeoutOnly
+            | ResumeCondition::AllOf(_)
+            | ResumeCondition::Count { .. }
+            | ResumeCondition::Approval { .. } => None,
         };
         if let (Binding::Fresh { key, .. }, Some(wanted)) = (first, single)
             && self.waitpoints.len() == 1
@@ -314,16 +319,16 @@ impl Decide for Suspend {
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let mut keys = steps::keys(self.id, &self.steps);
         keys.extend(mailbox::keys(self.id));
-        keys.extend(self.bound().into_iter().map(|id| Key::Waitpoint(self.id, id)));
-        keys.push(Key::Keyring);
+        keys.extend(self.bound().into_iter().map(|id| Key::Wait(WaitKey::Waitpoint(self.id, id))));
+        keys.push(Key::Wait(WaitKey::Keyring));
         if self.waitpoints.iter().any(|binding| matches!(binding, Binding::Pending { .. })) {
-            keys.push(Key::Arrived(self.id));
+            keys.push(Key::Wait(WaitKey::Arrived(self.id)));
         }
         if let Some(key) = &self.idempotency_key {
-            keys.push(Key::SuspendKey(self.id, key.clone()));
+            keys.push(Key::Wait(WaitKey::SuspendKey(self.id, key.clone())));
             let known = have.waits.suspend_keys.get(&(self.id, key.clone()));
             let own = known.and_then(Option::as_ref).into_iter().flat_map(|row| &row.waitpoints);
-            keys.extend(own.map(|id| Key::Waitpoint(self.id, *id)));
+            keys.extend(own.map(|id| Key::Wait(WaitKey::Waitpoint(self.id, *id))));
         }
         keys
     }

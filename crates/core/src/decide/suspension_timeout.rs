@@ -12,7 +12,7 @@ use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::event::{Event, EventKind};
 use crate::execution::{CancelledBy, Ending, Execution, Failure, LeaseEnd, State, Suspended};
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{
@@ -48,7 +48,7 @@ impl Decide for TimeOutSuspension {
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
         let mut keys = mailbox::keys(self.id);
-        keys.push(Key::Received(self.id));
+        keys.push(Key::Wait(WaitKey::Received(self.id)));
         keys
     }
 

@@ -8,7 +8,7 @@ use super::mailbox::touched;
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::fold::{Change, Cx, Key, WaitEffects, WorkingSet};
+use crate::fold::{Change, Cx, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::suspension::{CloseReason, WaitpointState};
@@ -37,7 +37,7 @@ impl Decide for ExpireWaitpoint {
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        vec![Key::Execution(self.id), Key::Waitpoint(self.id, self.waitpoint)]
+        vec![Key::Execution(self.id), Key::Wait(WaitKey::Waitpoint(self.id, self.waitpoint))]
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<bool>, Rejection> {

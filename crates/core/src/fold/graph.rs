@@ -83,15 +83,7 @@ impl GraphSet {
             | Key::Step(..)
             | Key::Input(_)
             | Key::Unseen(_)
-            | Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => false,
+            | Key::Wait(_) => false,
         }
     }
 

@@ -18,6 +18,53 @@ pub type WithinKey = (ExecutionId, Uuid);
 /// Names a key under which a waitpoint was sent a signal.
 pub type SignalKey = (ExecutionId, Uuid, IdempotencyKey);
 
+/// Names a row that belongs to a suspension. It is read while its execution is locked; the keys that sign
+/// are read without a lock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitKey {
+    /// The last suspension of an execution.
+    Suspension(ExecutionId),
+    /// All waitpoints of an execution that are not closed.
+    Waitpoints(ExecutionId),
+    /// A waitpoint.
+    Waitpoint(ExecutionId, Uuid),
+    /// How many signals an execution has received.
+    Received(ExecutionId),
+    /// The signals that may count and arrived at waitpoints of an execution which are not closed.
+    Arrived(ExecutionId),
+    /// A signal.
+    Signal(ExecutionId, Uuid),
+    /// The last signal to a waitpoint under a key.
+    SignalKey(ExecutionId, Uuid, IdempotencyKey),
+    /// A suspension under a key.
+    SuspendKey(ExecutionId, IdempotencyKey),
+    /// The keys that sign tokens.
+    Keyring,
+}
+
+impl WaitKey {
+    /// The execution whose it is; the keys that sign are nobody's.
+    pub fn execution(&self) -> Option<ExecutionId> {
+        match self {
+            Self::Suspension(id)
+            | Self::Waitpoints(id)
+            | Self::Waitpoint(id, _)
+            | Self::Received(id)
+            | Self::Arrived(id)
+            | Self::Signal(id, _)
+            | Self::SignalKey(id, ..)
+            | Self::SuspendKey(id, _) => Some(*id),
+            Self::Keyring => None,
+        }
+    }
+}
+
+impl From<WaitKey> for Key {
+    fn from(key: WaitKey) -> Self {
+        Self::Wait(key)
+    }
+}
+
 /// Loaded rows of suspensions; `None` is a row known to be absent.
 #[derive(Clone, Debug, Default)]
 pub struct WaitSet {
@@ -44,20 +91,19 @@ pub struct WaitSet {
 
 impl WaitSet {
     /// Whether the row was looked up.
-    pub(super) fn has(&self, key: &Key) -> bool {
+    pub(super) fn has(&self, key: &WaitKey) -> bool {
         match key {
-            Key::Suspension(id) => self.suspensions.contains_key(id),
-            Key::Waitpoints(id) => self.gathered.contains(id),
-            Key::Waitpoint(id, waitpoint) => self.waitpoints.contains_key(&(*id, *waitpoint)),
-            Key::Received(id) => self.received.contains_key(id),
-            Key::Arrived(id) => self.arrived.contains_key(id),
-            Key::Signal(id, signal) => self.signals.contains_key(&(*id, *signal)),
-            Key::SignalKey(id, waitpoint, key) => {
+            WaitKey::Suspension(id) => self.suspensions.contains_key(id),
+            WaitKey::Waitpoints(id) => self.gathered.contains(id),
+            WaitKey::Waitpoint(id, waitpoint) => self.waitpoints.contains_key(&(*id, *waitpoint)),
+            WaitKey::Received(id) => self.received.contains_key(id),
+            WaitKey::Arrived(id) => self.arrived.contains_key(id),
+            WaitKey::Signal(id, signal) => self.signals.contains_key(&(*id, *signal)),
+            WaitKey::SignalKey(id, waitpoint, key) => {
                 self.keyed.contains_key(&(*id, *waitpoint, key.clone()))
             }
-            Key::SuspendKey(id, key) => self.suspend_keys.contains_key(&(*id, key.clone())),
-            Key::Keyring => self.keyring.is_some(),
-            _ => false, // not ours: rows of executions and of flows
+            WaitKey::SuspendKey(id, key) => self.suspend_keys.contains_key(&(*id, key.clone())),
+            WaitKey::Keyring => self.keyring.is_some(),
         }
     }
 

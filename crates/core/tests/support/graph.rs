@@ -85,15 +85,7 @@ impl World {
             | Key::Step(..)
             | Key::Input(_)
             | Key::Unseen(_)
-            | Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => unreachable!("these are not of flows"),
+            | Key::Wait(_) => unreachable!("these are not of flows"),
         }
     }
 

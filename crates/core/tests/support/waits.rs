@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ff_core::fold::{Key, WaitSet, WaitWrites, WithinKey};
+use ff_core::fold::{WaitKey, WaitSet, WaitWrites, WithinKey};
 use ff_core::keyring::Keyring;
 use ff_core::suspension::{
     CloseReason, Signal, SuspendKey, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
@@ -42,52 +42,51 @@ impl Waits {
     }
 
     /// Loads a key of suspensions; what was never written is absent.
-    pub fn load(&self, key: &Key, have: &mut WaitSet) {
+    pub fn load(&self, key: &WaitKey, have: &mut WaitSet) {
         match key {
-            Key::Suspension(id) => {
+            WaitKey::Suspension(id) => {
                 have.suspensions.insert(*id, self.suspensions.get(id).cloned());
             }
-            Key::Waitpoints(id) => {
+            WaitKey::Waitpoints(id) => {
                 have.gathered.insert(*id);
                 let own = self.waitpoints_of(*id);
                 have.load_waitpoints(own.filter(|row| self.is_open(*id, row.id)).cloned());
             }
-            Key::Waitpoint(id, waitpoint) => {
+            WaitKey::Waitpoint(id, waitpoint) => {
                 let row = self.waitpoint(*id, *waitpoint).cloned();
                 have.waitpoints.insert((*id, *waitpoint), row);
             }
-            Key::Received(id) => {
+            WaitKey::Received(id) => {
                 let last = self.signals_of(*id).next_back();
                 have.received.insert(*id, last.map_or(0, |signal| signal.number + 1));
             }
-            Key::Arrived(id) => {
+            WaitKey::Arrived(id) => {
                 let own = self.signals_of(*id).filter(|signal| {
                     signal.effect.may_count() && self.is_open(*id, signal.waitpoint)
                 });
                 let own = own.map(|signal| (signal.number, signal.arrival()));
                 have.arrived.insert(*id, own.collect());
             }
-            Key::Signal(id, signal) => {
+            WaitKey::Signal(id, signal) => {
                 let there = self.signals_of(*id).any(|row| row.id == *signal);
                 have.signals.insert((*id, *signal), there);
             }
-            Key::SignalKey(id, waitpoint, key) => {
+            WaitKey::SignalKey(id, waitpoint, key) => {
                 let mut own = self.signals_of(*id).rev().filter(|row| row.waitpoint == *waitpoint);
                 let last = own.find(|row| row.idempotency_key.as_ref() == Some(key));
                 let last = last.and_then(|row| Some((row.id, row.dedup_until?)));
                 have.keyed.insert((*id, *waitpoint, key.clone()), last);
             }
-            Key::SuspendKey(id, key) => {
+            WaitKey::SuspendKey(id, key) => {
                 let at = (*id, key.clone());
                 let row = self.suspend_keys.get(&at).cloned();
                 have.suspend_keys.insert(at, row);
             }
-            Key::Keyring => have.keyring = Some(self.keyring.clone()),
-            _ => unreachable!("these are not of suspensions"), // not ours: see the caller
+            WaitKey::Keyring => have.keyring = Some(self.keyring.clone()),
         }
     }
 
-    /// Writes a set: what goes with executions first, what they left open last.
+    /// Writes a set: what goes with executions first, then what they left open.
     pub fn write(&mut self, set: &WriteSet) {
         for id in &set.removed {
             self.suspensions.remove(id);
@@ -97,14 +96,22 @@ impl Waits {
         }
         let WaitWrites { suspensions, waitpoints, signals, suspend_keys, keys, left } = &set.waits;
         for write in suspensions {
-            let row = write.after.clone().expect("a suspension goes with its execution");
-            let stored = self.suspensions.insert(row.execution, row);
-            assert_eq!(stored, write.before, "a write starts from what is stored");
+            let stored = write.after.as_ref().and_then(|row| self.suspensions.get(&row.execution));
+            assert_eq!(stored, write.before.as_ref(), "a write starts from what is stored");
         }
         for write in waitpoints {
-            let row = write.after.clone().expect("a waitpoint goes with its execution");
-            let stored = self.waitpoints.insert((row.execution, row.id), row);
-            assert_eq!(stored, write.before, "a write starts from what is stored");
+            let at = write.after.as_ref().map(|row| (row.execution, row.id));
+            let stored = at.and_then(|at| self.waitpoints.get(&at));
+            assert_eq!(stored, write.before.as_ref(), "a write starts from what is stored");
+        }
+        for (id, at) in left {
+            self.leave(*id, *at);
+        }
+        for row in suspensions.iter().filter_map(|write| write.after.clone()) {
+            self.suspensions.insert(row.execution, row);
+        }
+        for row in waitpoints.iter().filter_map(|write| write.after.clone()) {
+            self.waitpoints.insert((row.execution, row.id), row);
         }
         for signal in signals {
             let again = self.signals_of(signal.execution).find(|row| row.id == signal.id);
@@ -117,9 +124,6 @@ impl Waits {
         }
         for change in keys {
             self.keyring.apply(change.clone());
-        }
-        for (id, at) in left {
-            self.leave(*id, *at);
         }
     }
 

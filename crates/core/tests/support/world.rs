@@ -133,15 +133,7 @@ impl World {
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_) => self.load_graph(key),
-            Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => self.waits.load(key, &mut self.rows.waits),
+            Key::Wait(key) => self.waits.load(key, &mut self.rows.waits),
         }
     }
 

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use ff_core::condition::Word;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
-use ff_core::fold::Key;
+use ff_core::fold::{Key, WaitKey};
 use ff_core::suspension::{Suspension, Waitpoint, WaitpointState, WaitpointWord};
 use ff_core::text::{Encoding, SignalName, SourceIdentity};
 use ff_core::token::{self, Link, Refused};
@@ -74,7 +74,7 @@ impl Engine {
             return Err(Rejection::from(Refused::Invalid).into());
         };
         let id = link.execution;
-        let have = self.backend.get(&[Key::Execution(id), Key::Arrived(id)]).await?;
+        let have = self.backend.get(&[Key::Execution(id), Key::Wait(WaitKey::Arrived(id))]).await?;
         let x = have.execution(id)?;
         let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
         let arrived: Vec<_> = arrived.collect();
@@ -136,7 +136,8 @@ impl Engine {
         id: ExecutionId,
         waitpoint: Uuid,
     ) -> Result<(Waitpoint, Option<Suspension>), Error> {
-        let keys = [Key::Waitpoint(id, waitpoint), Key::Suspension(id)];
+        let keys =
+            [Key::Wait(WaitKey::Waitpoint(id, waitpoint)), Key::Wait(WaitKey::Suspension(id))];
         let have = self.backend.get(&keys).await?.waits;
         let Some(row) = have.waitpoint(id, waitpoint).cloned() else {
             let said = format!("{id} has no waitpoint {waitpoint}");

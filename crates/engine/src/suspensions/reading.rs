@@ -1,5 +1,6 @@
 //! Reading what waits, for what, and what came.
 
+use ff_core::fold::WaitKey;
 use std::collections::BTreeMap;
 
 use ff_core::decide::mailbox::token;
@@ -45,7 +46,7 @@ impl Engine {
         &self,
         ids: impl Iterator<Item = ExecutionId>,
     ) -> Result<BTreeMap<ExecutionId, BTreeMap<u32, Arrival>>, Error> {
-        let mut keys: Vec<_> = ids.map(Key::Arrived).collect();
+        let mut keys: Vec<_> = ids.map(|id| Key::Wait(WaitKey::Arrived(id))).collect();
         keys.sort_unstable();
         keys.dedup();
         Ok(self.backend.get(&keys).await?.waits.arrived)
@@ -71,7 +72,8 @@ impl Engine {
         &self,
         id: ExecutionId,
     ) -> Result<Option<SuspensionSnapshot>, Error> {
-        let have = self.backend.get(&[Key::Execution(id), Key::Suspension(id)]).await?;
+        let have =
+            self.backend.get(&[Key::Execution(id), Key::Wait(WaitKey::Suspension(id))]).await?;
         let x = have.execution(id)?;
         Ok(have.waits.suspension(id).map(|row| SuspensionSnapshot::of(x, row)))
     }

@@ -125,15 +125,7 @@ impl Graphs {
             | Key::Backlog(_)
             | Key::Owed(_)
             | Key::First(_)
-            | Key::Suspension(_)
-            | Key::Waitpoints(_)
-            | Key::Waitpoint(..)
-            | Key::Received(_)
-            | Key::Arrived(_)
-            | Key::Signal(..)
-            | Key::SignalKey(..)
-            | Key::SuspendKey(..)
-            | Key::Keyring => false,
+            | Key::Wait(_) => false,
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use ff_core::Claimed;
 use ff_core::command::{Command, Traffic};
 use ff_core::execution::{Execution, Next, Runnable, State};
-use ff_core::fold::{Key, WaitWrites, WorkingSet, WriteSet};
+use ff_core::fold::{Key, WaitKey, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
@@ -136,19 +136,20 @@ impl Held {
                             };
                             have.inputs.insert(id, input);
                         }
-                        Key::Keyring => {
+                        Key::Wait(WaitKey::Keyring) => {
                             let keys = self.keyring().clone()?;
                             *signs =
                                 keys.current.as_ref().map(|key| (key.kid.clone(), key.created_at));
                             have.waits.keyring = Some(keys);
                         }
-                        // What is not remembered is read.
-                        key => {
-                            let known = held.get(&waits_of(&key)?)?.waits.as_ref()?;
+                        Key::Wait(key) => {
+                            let known = held.get(&key.execution()?)?.waits.as_ref()?;
                             if !known.recall(key, command, &mut have.waits) {
                                 return None;
                             }
                         }
+                        // What is not remembered is read.
+                        _ => return None, // not ours: recalling names them all
                     }
                 }
             }
@@ -231,20 +232,5 @@ fn learn_waits(held: &mut HashMap<ExecutionId, Known>, set: &WaitWrites) {
     }
     for signal in &set.signals {
         of(signal.execution, &|waits| waits.received(signal));
-    }
-}
-
-/// The execution to whose suspensions a row belongs, if it belongs to one.
-fn waits_of(key: &Key) -> Option<ExecutionId> {
-    match key {
-        Key::Suspension(id)
-        | Key::Waitpoints(id)
-        | Key::Waitpoint(id, _)
-        | Key::Received(id)
-        | Key::Arrived(id)
-        | Key::Signal(id, _)
-        | Key::SignalKey(id, ..)
-        | Key::SuspendKey(id, _) => Some(*id),
-        _ => None, // not ours: rows of something else
     }
 }

@@ -61,15 +61,9 @@ enum Kind {
 fn kind(key: &Key) -> Option<Kind> {
     match key {
         Key::Group(..) | Key::FreeGroup(..) => Some(Kind::Group),
-        Key::Execution(_)
-        | Key::Suspension(_)
-        | Key::Waitpoints(_)
-        | Key::Waitpoint(..)
-        | Key::Received(_)
-        | Key::Arrived(_)
-        | Key::Signal(..)
-        | Key::SignalKey(..)
-        | Key::SuspendKey(..) => Some(Kind::Execution),
+        Key::Execution(_) => Some(Kind::Execution),
+        // Installing a key that signs finds out whether it was read too early.
+        Key::Wait(key) => key.execution().map(|_| Kind::Execution),
         Key::Flow(_)
         | Key::FreeFlow(_)
         | Key::Idempotency(..)
@@ -88,9 +82,7 @@ fn kind(key: &Key) -> Option<Kind> {
         | Key::Cancel(..)
         | Key::Backlog(_)
         | Key::Owed(_)
-        | Key::First(_)
-        // Installing a key finds out whether it was read too early.
-        | Key::Keyring => None,
+        | Key::First(_) => None,
     }
 }
 
@@ -117,15 +109,7 @@ fn tells_of(key: &Key) -> Option<Kind> {
         | Key::Dispatch(_)
         | Key::Cancel(..)
         | Key::Backlog(_)
-        | Key::Suspension(_)
-        | Key::Waitpoints(_)
-        | Key::Waitpoint(..)
-        | Key::Received(_)
-        | Key::Arrived(_)
-        | Key::Signal(..)
-        | Key::SignalKey(..)
-        | Key::SuspendKey(..)
-        | Key::Keyring => None,
+        | Key::Wait(_) => None,
     }
 }
 

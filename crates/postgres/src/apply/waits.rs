@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ff_core::command::Command;
 use ff_core::execution::{Execution, Next, Runnable, State};
-use ff_core::fold::{Key, WaitSet, Write};
+use ff_core::fold::{WaitKey, WaitSet, Write};
 use ff_core::suspension::{Arrival, Signal, Suspension, Waitpoint, WaitpointWord};
 use uuid::Uuid;
 
@@ -56,7 +56,7 @@ impl Waits {
     }
 
     /// The rows that `command` needs; whether all of them are known.
-    pub fn recall(&self, key: Key, command: &Command, have: &mut WaitSet) -> bool {
+    pub fn recall(&self, key: WaitKey, command: &Command, have: &mut WaitSet) -> bool {
         let makes = match command {
             // Who repeats itself is answered with waitpoints that may be closed by now.
             Command::Suspend(suspend) => {
@@ -65,28 +65,29 @@ impl Waits {
             command => matches!(command, Command::CreateWaitpoint(_)),
         };
         match key {
-            Key::Suspension(id) => drop(have.suspensions.insert(id, self.suspension.clone())),
-            Key::Waitpoints(id) => {
+            WaitKey::Suspension(id) => drop(have.suspensions.insert(id, self.suspension.clone())),
+            WaitKey::Waitpoints(id) => {
                 have.gathered.insert(id);
                 have.load_waitpoints(self.open.values().cloned());
             }
-            Key::Waitpoint(id, waitpoint) => {
+            WaitKey::Waitpoint(id, waitpoint) => {
                 let known = self.open.get(&waitpoint).cloned();
                 if known.is_none() && !makes {
                     return false;
                 }
                 have.waitpoints.insert((id, waitpoint), known);
             }
-            Key::Received(id) => drop(have.received.insert(id, self.received)),
-            Key::Arrived(id) => drop(have.arrived.insert(id, self.arrived.clone())),
-            Key::Signal(id, signal) => drop(have.signals.insert((id, signal), false)),
-            Key::SignalKey(id, waitpoint, key) if self.received == 0 => {
+            WaitKey::Received(id) => drop(have.received.insert(id, self.received)),
+            WaitKey::Arrived(id) => drop(have.arrived.insert(id, self.arrived.clone())),
+            WaitKey::Signal(id, signal) => drop(have.signals.insert((id, signal), false)),
+            WaitKey::SignalKey(id, waitpoint, key) if self.received == 0 => {
                 have.keyed.insert((id, waitpoint, key), None);
             }
-            Key::SuspendKey(id, key) if self.suspension.is_none() => {
+            WaitKey::SuspendKey(id, key) if self.suspension.is_none() => {
                 have.suspend_keys.insert((id, key), None);
             }
-            _ => return false, // not ours: what is not remembered is read
+            // What is not remembered is read.
+            WaitKey::SignalKey(..) | WaitKey::SuspendKey(..) | WaitKey::Keyring => return false,
         }
         true
     }

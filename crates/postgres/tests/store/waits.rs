@@ -13,7 +13,7 @@ use ff_core::decide::keys::{RotateKey, Rotated, SecretHex};
 use ff_core::error::Code;
 use ff_core::execution::State;
 use ff_core::flow::CancellationPolicy;
-use ff_core::fold::Key;
+use ff_core::fold::{Key, WaitKey};
 use ff_core::state::PublicState;
 use ff_core::suspension::{CloseReason, Effect, WaitpointWord};
 use tokio::sync::Barrier;
@@ -32,7 +32,7 @@ async fn race(stores: &Stores, commands: Vec<Command>) -> Vec<Reply> {
         let (world, start) = (stores.open().await, Arc::clone(&start));
         racers.spawn(async move {
             // Its connections are open by then.
-            world.store.backend.get(&[Key::Keyring]).await.unwrap();
+            world.store.backend.get(&[Key::Wait(WaitKey::Keyring)]).await.unwrap();
             start.wait().await;
             let outcomes = world.store.backend.apply(vec![command]).await;
             outcomes.expect("nothing is exhausted").pop().unwrap().unwrap()

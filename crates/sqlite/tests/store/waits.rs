@@ -11,7 +11,7 @@ use ff_core::decide::complete::Complete;
 use ff_core::decide::deliver::{Authority, DeliverSignal};
 use ff_core::decide::keys::{RotateKey, SecretHex};
 use ff_core::decide::suspend::{Binding, Suspend};
-use ff_core::fold::Key;
+use ff_core::fold::{Key, WaitKey};
 use ff_core::query::{Page, Query};
 use ff_core::suspension::{RequestedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::text::{IdempotencyKey, SignalName, WaitpointKey};
@@ -122,11 +122,11 @@ async fn a_damaged_row_of_a_suspension_reads_as_corruption_that_names_column_and
         let changed = tamper(&world, &format!("update {table} set {column} = {value}{one}"));
         assert_eq!(changed, 1);
         let key = match table {
-            "ff_suspension_current" => Key::Suspension(id),
-            "ff_waitpoint" => Key::Waitpoint(id, at),
-            "ff_signal" => Key::Arrived(id),
-            "ff_suspend_key" => Key::SuspendKey(id, key("once")),
-            _ => Key::Keyring,
+            "ff_suspension_current" => Key::Wait(WaitKey::Suspension(id)),
+            "ff_waitpoint" => Key::Wait(WaitKey::Waitpoint(id, at)),
+            "ff_signal" => Key::Wait(WaitKey::Arrived(id)),
+            "ff_suspend_key" => Key::Wait(WaitKey::SuspendKey(id, key("once"))),
+            _ => Key::Wait(WaitKey::Keyring),
         };
         let error = world.store.backend.get(&[key]).await.unwrap_err();
         let StoreError::Corruption { column: named, value: shown, .. } = &error else {
