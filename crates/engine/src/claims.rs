@@ -103,6 +103,10 @@ async fn drive(
     let flights = Arc::new(Semaphore::new(1));
     while let Some(first) = waiting.recv().await {
         let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
+        // Others may be about to ask as well.
+        for _ in 0..bounds.turns {
+            tokio::task::yield_now().await;
+        }
         let mut batch = vec![first];
         while batch.len() < bounds.batch
             && let Ok(ask) = waiting.try_recv()

@@ -105,16 +105,19 @@ impl Engine {
             crowd: 1,
             turns: 1,
         };
-        // Handlers that were answered by one commit take their next steps at about the same time.
-        // Those steps travel together, if the first of them waits a moment for the others.
-        let steps = Bounds { crowd: bounds.batch.min(64), turns: 8, ..bounds };
+        // Those who were answered by one commit speak next at about the same time. What they say
+        // travels together if the first of them waits a moment for the others, and goes beside what
+        // is under way only when many wait.
+        let together =
+            |crowd: usize, turns| Bounds { crowd: bounds.batch.min(crowd), turns, ..bounds };
         let shared = Arc::<Shared>::default();
         let start = |bounds| Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let batcher = || start(bounds);
-        let finish = batcher();
+        let finish = start(together(256, 16));
         let (store, known) = (Arc::clone(&backend), Arc::clone(&shared));
-        let claims = Claimer::start(store, bounds, finish.clone(), known);
-        let (renew, step, create, admin) = (batcher(), start(steps), batcher(), batcher());
+        let claims = Claimer::start(store, together(1, 8), finish.clone(), known);
+        let (renew, step, create, admin) =
+            (batcher(), start(together(64, 8)), start(together(64, 8)), batcher());
         let queues = Queues { renew, step, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }
     }

@@ -230,7 +230,7 @@ async fn fast(
     }
     let rows = Rows::new(&set, now, &places);
     let mut session = state.connections.get(purpose(batch)).await?;
-    let landed = if let Some(step) = rows.whole() {
+    let landed = if let Some(step) = rows.whole(signs.as_ref()) {
         session.alone(step).await
     } else {
         let mut steps = vec![Step::Begin];

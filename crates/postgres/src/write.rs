@@ -1,13 +1,14 @@
 //! Writing what a fold decided: one statement for each kind of row, whatever their number.
 
 mod alike;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
 use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
-use ff_core::fold::{Blob, BlobRef, GraphWrites, LeaseRow, WaitWrites, WriteSet};
+use ff_core::fold::{Blob, BlobRef, LeaseRow, Write, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::index::{Ready, Timer};
 use ff_core::row::{AttemptRow, EventRow};
@@ -23,10 +24,11 @@ use crate::connection::Step;
 use crate::graph::GraphRows;
 use crate::load::nothing_seen;
 use crate::statements::{
-    attempt, consumer, event, execution, flow, hot, idempotency, lease, payload, queue, ready,
-    step, tag, timer,
+    attempt, consumer, event, execution, flow, idempotency, lease, payload, queue, ready, step,
+    tag, timer,
 };
 use crate::waits::{self, WaitRows};
+pub use whole::Signs;
 
 /// Bytes of an input or result that stand with their execution. More would make rows so long that
 /// few fit on a page, three quarters of which are left empty.
@@ -155,76 +157,6 @@ impl<'s> Rows<'s> {
         (count > 0).then(|| Step::Run(flow::take, params.count(count)))
     }
 
-    /// The one statement that writes everything, where there is one: for creations, claims and
-    /// ends of leases that touch nothing else.
-    pub fn whole(&self) -> Option<Step<'_>> {
-        let set = self.set;
-        let other = has_other(set);
-        let (inserted, updated) = (self.inserted.len(), self.updated.len());
-        let (before, after) = (
-            || set.leases.iter().filter_map(|write| write.before.as_ref()),
-            || set.leases.iter().filter_map(|write| write.after.as_ref()),
-        );
-        let (ended, granted) = (before().count(), after().count());
-        let placed = self.updated.iter().all(ToWrite::is_placed);
-        let freed: Option<Vec<Tid>> = set
-            .ready
-            .remove
-            .iter()
-            .map(|ready| self.places.ready.get(&ready.execution).copied())
-            .collect();
-        let journal = !set.held.is_empty() || !set.steps.is_empty();
-        match (inserted, updated, ended, granted) {
-            _ if other || !placed || self.alike.is_some() => None, // not ours: a guard, not a variant
-            (0, 0, 0, 0) if journal => {
-                let only = set.blobs.is_empty() && set.events.is_empty();
-                let params = step_rows(self.held(), &set.steps);
-                only.then_some(Step::Run(hot::step, params))
-            }
-            _ if journal => None, // not ours: a guard, not a variant
-            (1.., 0, 0, 0)
-                if set.ready.remove.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = payloads(new_executions(&self.inserted), &self.apart);
-                Some(Step::Run(hot::create, ready_rows(params, &set.ready.insert)))
-            }
-            (1.., 0, 0, 1..)
-                if set.ready.remove.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = payloads(new_executions(&self.inserted), &self.apart);
-                let params = ready_rows(params, &set.ready.insert);
-                Some(Step::Run(hot::start, leases(params, after().map(|row| (row, None)))))
-            }
-            (0, 1.., 0, 1..)
-                if set.blobs.is_empty()
-                    && set.ready.insert.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = leases(executions(&self.updated), after().map(|row| (row, None)));
-                let params = placed_ready(params, &set.ready.remove, &freed?).count(updated);
-                Some(Step::Run(hot::claim, params))
-            }
-            (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
-                let params = executions(&self.updated);
-                let params = leases(params, before().map(|row| (row, Some(row))));
-                let params = timer_rows(payloads(params, &self.apart), &set.timers.insert);
-                let params = ready_rows(event_rows(params, &self.events), &set.ready.insert);
-                Some(Step::Run(hot::finish, params.count(updated).count(ended)))
-            }
-            _ => None, // not ours: counts
-        }
-    }
-
-    /// Whatever writes everything.
-    pub fn fewest(&self) -> Vec<Step<'_>> {
-        self.whole().map_or_else(|| self.steps(), |step| vec![step])
-    }
-
     fn removals<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         if self.set.removed.is_empty() {
             return;
@@ -240,7 +172,7 @@ impl<'s> Rows<'s> {
         let (mut ended, mut renewed, mut refiled, mut granted) = (vec![], vec![], vec![], vec![]);
         for write in &self.set.leases {
             match (&write.before, &write.after) {
-                (Some(before), Some(after)) if before.epoch == after.epoch => {
+                (Some(before), Some(after)) if renews(write) => {
                     let moved = before.lease.check_at != after.lease.check_at;
                     (if moved { &mut refiled } else { &mut renewed }).push((before, after));
                 }
@@ -423,19 +355,9 @@ impl<'s> Rows<'s> {
     }
 }
 
-/// Whether there is something to write that no statement writes together with executions.
-fn has_other(set: &WriteSet) -> bool {
-    !set.removed.is_empty()
-        || !set.keys.is_empty()
-        || !set.cleared.is_empty()
-        || !set.consumers.is_empty()
-        || !set.attempts.is_empty()
-        || !set.queues.is_empty()
-        || !set.timers.remove.is_empty()
-        || !set.tags.remove.is_empty()
-        || !set.tags.insert.is_empty()
-        || set.graph != GraphWrites::default()
-        || set.waits != WaitWrites::default()
+/// Whether a lease goes on.
+fn renews(Write { before, after }: &Write<LeaseRow>) -> bool {
+    before.as_ref().zip(after.as_ref()).is_some_and(|(before, after)| before.epoch == after.epoch)
 }
 
 /// What the row of an execution says about its input or result; takes it out if it stands there.

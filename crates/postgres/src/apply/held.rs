@@ -12,14 +12,12 @@ use ff_core::fold::{Key, WaitKey, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
-use ff_core::text::Kid;
-use ff_core::time::Millis;
 
 use super::graphs::{Graphs, Input};
 use super::rounds::ROUNDS_MAX;
 use super::waits::Waits;
 use crate::codec::Tid;
-use crate::write::Places;
+use crate::write::{Places, Signs};
 
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
@@ -52,7 +50,7 @@ pub struct Recalled {
     /// Executions that wait for others, as far as is known.
     pub waiting: BTreeSet<ExecutionId>,
     /// The key that signs and since when, if it matters.
-    pub signs: Option<(Kid, Millis)>,
+    pub signs: Option<Signs>,
 }
 
 impl Recalled {

@@ -12,7 +12,7 @@ use ff_core::time::Millis;
 use tokio_postgres::types::Type;
 
 use super::rows::{signals, suspend_keys, suspensions, waitpoints};
-use crate::codec::Params;
+use crate::codec::{Composite, Params};
 use crate::connection::Step;
 use crate::statements::{signal, signing_key, suspend_key, suspension, waitpoint};
 
@@ -110,6 +110,19 @@ impl<'s> WaitRows<'s> {
             suspend_keys: last.into_values().map(SuspendKeyRow::from).collect(),
             keys: KeyRows::new(&set.keys),
         }
+    }
+
+    /// Suspensions, new waitpoints, other waitpoints and signals, if there is nothing else.
+    pub fn hot(&self) -> Option<[Composite; 4]> {
+        let WaitWrites { left, keys, .. } = self.set;
+        (left.is_empty() && keys.is_empty() && self.suspend_keys.is_empty()).then(|| {
+            [
+                suspensions(&self.suspensions),
+                waitpoints(&self.opened),
+                waitpoints(&self.waitpoints),
+                signals(&self.signals),
+            ]
+        })
     }
 
     /// The statements. What an execution left open is closed first, for it may be replayed and
