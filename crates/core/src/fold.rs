@@ -518,7 +518,13 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
 fn put_execution(x: Execution, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
     let (id, at) = (x.id, x.updated_at);
     let ended = matches!(x.state, State::Terminal(_));
+    let flow = x.member.as_ref().map(|member| member.flow);
     let before = have.executions.insert(id, Some(x)).flatten();
+    if let Some(flow) = flow
+        && before.as_ref().is_none_or(|x| x.member.is_none())
+    {
+        have.graph.joined(flow, id);
+    }
     if ended && before.as_ref().is_some_and(|x| matches!(x.state, State::Suspended(_))) {
         have.waits.leave(id, at, &mut set.waits, &mut first.waits);
     }

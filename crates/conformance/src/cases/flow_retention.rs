@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Reply};
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::drop_consumer::DropConsumer;
@@ -193,6 +194,19 @@ pub async fn a_flow_may_be_trimmed_and_submitted_in_one_batch(w: Arc<World>) {
     w.succeed(drawn.id("a")).await;
     w.dispatch().await;
     assert_eq!(w.state(drawn.id("b")).await, PublicState::Waiting);
+}
+
+/// A flow that was submitted in the same batch keeps its members: nobody has looked for them yet.
+pub async fn a_flow_does_not_go_in_the_batch_that_brings_it(w: Arc<World>) {
+    let submission = w.sketch("a>b").policy(&json!({"retention_ms": 0})).submission();
+    let (drawn, policy) = (Drawn { flow: submission.flow.id }, CancellationPolicy::All);
+    let cancel = CancelFlow { flow: drawn.flow, policy, reason: "enough".to_owned() };
+    let trim = TrimFlow { flow: drawn.flow };
+    let outcomes = w.batch(vec![submission.into(), cancel.into(), trim.into()]).await;
+    assert_eq!(outcomes[2], Ok(Reply::TrimFlow(NOTHING)), "{outcomes:?}");
+    assert_eq!(w.state(drawn.id("a")).await, PublicState::Cancelled);
+    assert_eq!(w.tick(Duty::Retention).await, [Ok(trimmed(2))]);
+    is_gone(&w, drawn, &["a", "b"]).await;
 }
 
 /// What a batch changes in a flow that then goes leaves no trace.

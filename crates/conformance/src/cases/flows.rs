@@ -270,6 +270,7 @@ macro_rules! flow_suite {
                 a_large_flow_goes_in_pieces
                 the_id_of_a_trimmed_flow_is_free
                 a_flow_may_be_trimmed_and_submitted_in_one_batch
+                a_flow_does_not_go_in_the_batch_that_brings_it
                 changes_before_a_trim_leave_no_trace
                 a_durable_consumer_holds_a_flow
                 a_flow_goes_as_far_as_it_was_seen

@@ -62,7 +62,8 @@ impl Decide for TrimFlow {
         if !due {
             return Ok(Change::none(FlowTrimmed::default()));
         }
-        let unseen = |id: &ExecutionId| have.unseen.get(id) == Some(&true);
+        // Of a member that came in the same batch nobody knows: it stays for now.
+        let unseen = |id: &ExecutionId| have.unseen.get(id) != Some(&false);
         let members = self.members(have);
         let gone: Vec<_> = members.iter().copied().filter(|id| !unseen(id)).collect();
         let subject = ExecutionId::for_flow(self.flow, self.flow.0);

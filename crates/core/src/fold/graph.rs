@@ -50,7 +50,7 @@ pub struct GraphSet {
     pub backlogs: BTreeMap<FlowId, Option<Backlog>>,
     /// The first owed members of such a flow, in order of their ids, as of before the batch.
     pub owed: BTreeMap<FlowId, Vec<ExecutionId>>,
-    /// The first members of a flow that is to be removed, as of before the batch.
+    /// The first members of a flow that is to be removed, and those that the batch brings.
     pub first: BTreeMap<FlowId, Vec<ExecutionId>>,
 }
 
@@ -324,6 +324,11 @@ impl GraphSet {
         self.members.entry(flow).and_modify(Vec::clear);
         self.owed.entry(flow).and_modify(Vec::clear);
         self.first.entry(flow).and_modify(Vec::clear);
+    }
+
+    /// Takes note of a new member.
+    pub(super) fn joined(&mut self, flow: FlowId, id: ExecutionId) {
+        self.first.entry(flow).and_modify(|first| first.push(id));
     }
 
     fn absorb_edge(&mut self, edge: Edge, was: &mut Before) {

@@ -127,6 +127,31 @@ async fn several_changes_of_keys_in_one_batch_are_as_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_key_that_was_replaced_elsewhere_does_not_sign_from_memory() {
+    let stores = Stores::new();
+    let (here, there) = (stores.open().await, stores.open().await);
+    let rotate = async |n: u32, kid: &str| {
+        let secret_hex = SecretHex(format!("{n:02x}").repeat(32));
+        there.run(RotateKey { kid: kid.to_owned(), secret_hex, grace_ms: 5 }).await.unwrap();
+        stores.clock.advance(100);
+    };
+    // The last of them is called like one before, which is forgotten by then.
+    for (n, kid) in [(1, "z"), (2, "y"), (3, "z")] {
+        rotate(n, kid).await;
+        if kid == "y" {
+            continue;
+        }
+        for _ in 0..2 {
+            let (_, mailbox) = here.waiting().await;
+            let signal = mailbox.signal(&there, "go");
+            assert_eq!(there.deliver(signal).await, Effect::ConditionSatisfied, "signed by {n}");
+            let fence = there.take(mailbox.id).await.leased.fence;
+            there.complete(mailbox.id, fence).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_another_process_suspended_is_not_ended_from_memory() {
     let stores = Stores::new();
     let (holder, other) = (stores.open().await, stores.open().await);
