@@ -7,11 +7,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ff_core::command::{Command, Outcome};
 use ff_core::{Backend, Code, FlowId, Rejection, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::endings::Endings;
 use crate::error::Error;
@@ -20,6 +22,10 @@ use crate::starts::{Asked, Idle};
 
 /// Turns that others are given to join a batch that tells a flow of an end.
 const MEMBERS_TURNS: usize = 16;
+
+/// How long a batch may be under way before others go beside it, however few: somebody else may hold
+/// what it needs.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How much may wait and travel.
 #[derive(Clone, Copy, Debug)]
@@ -130,12 +136,14 @@ async fn drive(
         loop {
             flights.land();
             let all = flights.under_way.len() >= bounds.flights;
-            let crowd = batch.commands >= bounds.crowd && !flights.tell_any(&batch.flows);
-            if !all && (flights.under_way.is_empty() || crowd) {
+            let late = flights.late.unwrap_or_else(Instant::now);
+            let crowd = batch.commands >= bounds.crowd || late <= Instant::now();
+            if !all && (flights.under_way.is_empty() || crowd && !flights.tell_any(&batch.flows)) {
                 break;
             }
             tokio::select! {
                 () = flights.landed() => {}
+                () = tokio::time::sleep_until(late), if !all && !crowd => {}
                 Some(call) = waiting.recv(), if !all && batch.commands < bounds.batch => {
                     batch.add(call, &shared.members);
                 }
@@ -190,6 +198,8 @@ impl Batch {
 struct Flights {
     under_way: JoinSet<Vec<FlowId>>,
     told: HashMap<FlowId, usize>,
+    /// When the last of them will have taken long.
+    late: Option<Instant>,
 }
 
 impl Flights {
@@ -197,6 +207,7 @@ impl Flights {
         for flow in &flows {
             *self.told.entry(*flow).or_default() += 1;
         }
+        self.late = Some(Instant::now() + PATIENCE);
         self.under_way.spawn(async move {
             flight.await;
             flows

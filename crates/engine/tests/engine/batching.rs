@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ff_core::decide::create::{Create, Created};
@@ -48,7 +49,28 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_takes_long_is_not_waited_for() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let batches = || slow.obstacle.batches.load(Ordering::SeqCst);
+    let mut calls = Vec::new();
+    for (passed_ms, expected) in [(0, 1), (49, 1), (1, 2), (100, 2)] {
+        tokio::time::advance(Duration::from_millis(passed_ms)).await;
+        let (engine, draft) = (engine.clone(), world.draft());
+        calls.push(tokio::spawn(async move { engine.create_execution(draft).await }));
+        settle().await;
+        assert_eq!(batches(), expected, "{passed_ms} ms later");
+    }
+    slow.obstacle.permits.add_permits(3);
+    for call in calls {
+        assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
+    }
+    assert_eq!(batches(), 3, "there are two at a time at most");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_second_batch_of_steps_goes_beside_the_first_when_many_wait() {
     let (_, world) = world();
     let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
