@@ -1,4 +1,4 @@
-//! The conversation about flows in the documentation of the protocol: it is held as it is written.
+//! Conversations in the documentation of the protocol: they are held as they are written.
 //!
 //! An answer must have every field that is shown, with the value that is shown; what is left out is
 //! not looked at. A value like `$FLOW` stands for what was answered where it is first seen.
@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::site::{Answer, Site};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
-const SECTION: &str = "\n## Flows";
 
 /// What stands for what.
 #[derive(Default)]
@@ -47,9 +46,9 @@ impl Names {
     }
 }
 
-/// The blocks of the section, each a request or an answer.
-fn blocks() -> Vec<String> {
-    let (_, section) = DOCUMENT.split_once(SECTION).unwrap();
+/// The blocks of a section, each a request or an answer.
+fn blocks(section: &str) -> Vec<String> {
+    let (_, section) = DOCUMENT.split_once(&format!("\n## {section}")).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let opened = section.split("```http\n").skip(1);
     opened.map(|block| block.split("```").next().unwrap().to_owned()).collect()
@@ -70,13 +69,13 @@ async fn send(site: &Site, block: &str) -> Answer {
     site.ask(request).await
 }
 
-#[tokio::test]
-async fn the_conversation_about_flows_is_held_as_it_is_written() {
+/// Holds the conversation of a section.
+async fn hold(section: &str) {
     let site = Site::open().await;
     let mut names = Names::default();
     let (mut asked, mut answered) = (String::new(), None);
     let mut compared = 0;
-    for block in blocks() {
+    for block in blocks(section) {
         if let Some((status, shown)) = block.split_once('\n')
             && let Ok(status) = status.parse::<u16>()
         {
@@ -93,4 +92,14 @@ async fn the_conversation_about_flows_is_held_as_it_is_written() {
         answered = Some(send(&site, &names.fill(&block)).await);
     }
     assert!(compared >= 8, "{compared} answers are shown");
+}
+
+#[tokio::test]
+async fn the_conversation_about_flows_is_held_as_it_is_written() {
+    hold("Flows").await;
+}
+
+#[tokio::test]
+async fn the_conversation_about_waits_is_held_as_it_is_written() {
+    hold("Waits").await;
 }
