@@ -8,13 +8,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ff_core::ExecutionId;
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::Failed;
+use ff_core::fold::BlobRef;
 use ff_core::state::PublicState;
 use tokio::sync::watch;
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// In which state it is.
+    pub state: PublicState,
+    /// Where its result stands, if it has one.
+    pub result: Option<BlobRef>,
+}
+
+/// An execution that a command may end: where its result would stand.
+pub type Watched = Option<(ExecutionId, Option<BlobRef>)>;
+
+type Waiting = HashMap<ExecutionId, watch::Sender<Option<Ended>>>;
 
 /// Who waits for what to end.
 #[derive(Default)]
 pub struct Endings {
-    waiting: Mutex<HashMap<ExecutionId, watch::Sender<Option<PublicState>>>>,
+    waiting: Mutex<Waiting>,
     count: AtomicUsize,
 }
 
@@ -27,38 +42,40 @@ impl Endings {
         Ending { endings: self, id, told: sender.subscribe() }
     }
 
-    fn lock(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<ExecutionId, watch::Sender<Option<PublicState>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.waiting.lock().expect("no holder of this lock panics")
     }
 
     /// The executions that a batch may end, in its order.
-    pub fn watch(commands: &[Command]) -> Vec<Option<ExecutionId>> {
+    pub fn watch(commands: &[Command]) -> Vec<Watched> {
         let ended = |command: &Command| match command {
-            Command::Complete(complete) => Some(complete.id),
-            Command::Fail(fail) => Some(fail.id),
-            Command::Cancel(cancel) => Some(cancel.id),
+            Command::Complete(complete) => {
+                let result = BlobRef::Result(complete.id, complete.fence.attempt_index);
+                Some((complete.id, Some(result)))
+            }
+            Command::Fail(fail) => Some((fail.id, None)),
+            Command::Cancel(cancel) => Some((cancel.id, None)),
             _ => None, // not ours: who waits for these reads the store
         };
         commands.iter().map(ended).collect()
     }
 
     /// Tells who waits.
-    pub fn tell(&self, watched: &[Option<ExecutionId>], outcomes: &[Outcome]) {
+    pub fn tell(&self, watched: &[Watched], outcomes: &[Outcome]) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
         let waiting = self.lock();
-        for (id, outcome) in watched.iter().zip(outcomes) {
-            let told = match outcome {
+        for (ended, outcome) in watched.iter().zip(outcomes) {
+            let state = match outcome {
                 Ok(Reply::Complete(())) => PublicState::Completed,
                 Ok(Reply::Fail(Failed::TerminalFailed)) => PublicState::Failed,
                 Ok(Reply::Cancel(())) => PublicState::Cancelled,
                 _ => continue, // not ours: it goes on
             };
-            if let Some(sender) = id.and_then(|id| waiting.get(&id)) {
-                sender.send_replace(Some(told));
+            let Some((id, result)) = *ended else { continue };
+            if let Some(sender) = waiting.get(&id) {
+                sender.send_replace(Some(Ended { state, result }));
             }
         }
     }
@@ -68,14 +85,14 @@ impl Endings {
 pub struct Ending<'e> {
     endings: &'e Endings,
     id: ExecutionId,
-    told: watch::Receiver<Option<PublicState>>,
+    told: watch::Receiver<Option<Ended>>,
 }
 
 impl Ending<'_> {
     /// Waits for it.
-    pub async fn told(&mut self) -> PublicState {
-        match self.told.wait_for(Option::is_some).await.map(|state| *state) {
-            Ok(Some(state)) => state,
+    pub async fn told(&mut self) -> Ended {
+        match self.told.wait_for(Option::is_some).await.map(|ended| *ended) {
+            Ok(Some(ended)) => ended,
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }

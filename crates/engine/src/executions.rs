@@ -24,6 +24,7 @@ use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot, History};
 use ff_core::{Code, Execution, ExecutionId, Partition, Rejection};
 use tokio::time::Instant;
 
+use crate::endings::Ended;
 use crate::{Engine, Error, deadline};
 
 /// What a worker needs to run an execution.
@@ -222,13 +223,29 @@ impl Engine {
         id: ExecutionId,
         wait: Duration,
     ) -> Result<PublicState, Error> {
+        Ok(self.ended(id, wait).await?.state)
+    }
+
+    /// Waits until it has ended, up to `wait`; the state it is in then, and its result if it succeeded
+    /// with one.
+    pub async fn await_result(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<(PublicState, Option<Blob>), Error> {
+        let ended = self.ended(id, wait).await?;
+        let Some(at) = ended.result else { return Ok((ended.state, None)) };
+        Ok((ended.state, self.backend.blobs(&[at]).await?.pop()))
+    }
+
+    async fn ended(&self, id: ExecutionId, wait: Duration) -> Result<Ended, Error> {
         let deadline = deadline(wait);
         let mut ending = self.queues.shared.endings.of(id);
         tokio::select! {
             // Who is told need not look, whichever wakes first.
             biased;
-            state = ending.told() => Ok(state),
-            state = self.look_until_terminal(id, deadline) => state,
+            ended = ending.told() => Ok(ended),
+            ended = self.look_until_terminal(id, deadline) => ended,
         }
     }
 
@@ -236,14 +253,15 @@ impl Engine {
         &self,
         id: ExecutionId,
         deadline: Instant,
-    ) -> Result<PublicState, Error> {
+    ) -> Result<Ended, Error> {
         loop {
             let seen = self.backend.generation(Interest::Events);
             let now = self.backend.now().await?;
-            let state = public_state(&self.existing(id).await?, now);
+            let x = self.existing(id).await?;
+            let state = public_state(&x, now);
             let left = deadline.saturating_duration_since(Instant::now());
             if state.is_terminal() || left.is_zero() {
-                return Ok(state);
+                return Ok(Ended { state, result: BlobRef::result(&x) });
             }
             let news = self.backend.wait(Interest::Events, seen);
             // Either way it is time to look again.

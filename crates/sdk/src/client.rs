@@ -158,11 +158,15 @@ impl Handle {
 
     /// Waits until it has ended; its result, or in words how else it ended.
     pub(crate) async fn outcome(&self) -> Result<Result<Option<Payload>, String>, Error> {
-        let state = self.ended().await?;
-        if state == PublicState::Completed {
-            return Ok(Ok(self.fabric.result(self.id).await?));
+        loop {
+            let (state, result) = self.fabric.wait_result(self.id, ROUND).await?;
+            if state == PublicState::Completed {
+                return Ok(Ok(result));
+            }
+            if state.is_terminal() {
+                return Ok(Err(in_words(&self.describe().await?)));
+            }
         }
-        Ok(Err(in_words(&self.describe().await?)))
     }
 
     /// Cancels it, whatever it is doing.

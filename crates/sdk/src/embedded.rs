@@ -82,6 +82,15 @@ impl Fabric for Engine {
         Ok(self.await_execution(id, wait).await?)
     }
 
+    async fn wait_result(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<(PublicState, Option<Payload>), Error> {
+        let (state, result) = self.await_result(id, wait).await?;
+        Ok((state, result.map(Payload::from)))
+    }
+
     async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
         Ok(self.get_execution_result(id).await?.map(Payload::from))
     }

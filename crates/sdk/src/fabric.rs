@@ -130,6 +130,13 @@ pub trait Fabric: Waits {
     /// Waits until an execution has ended, up to `wait`; the state it is in then.
     async fn wait(&self, id: ExecutionId, wait: Duration) -> Result<PublicState, Error>;
 
+    /// The same, with its result if it succeeded with one.
+    async fn wait_result(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<(PublicState, Option<Payload>), Error>;
+
     /// The result of an execution that succeeded with one.
     async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error>;
 

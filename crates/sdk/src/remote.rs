@@ -257,6 +257,16 @@ impl Fabric for Remote {
         Ok(read::<ExecutionSnapshot>(request).await?.public_state)
     }
 
+    async fn wait_result(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<(PublicState, Option<Payload>), Error> {
+        let state = self.wait(id, wait).await?;
+        let succeeded = state == PublicState::Completed;
+        Ok((state, if succeeded { self.result(id).await? } else { None }))
+    }
+
     async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
         let path = format!("v1/executions/{id}/result");
         let answer: ResultAnswer = self.caller.get(&path).await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use ff_core::Code;
 use ff_core::decide::create::Create;
 use ff_core::event::{Cursor, EventName, Filter};
@@ -78,6 +79,32 @@ async fn waiting_for_an_end_wakes_when_it_comes() {
     let (id, _) = world.running(json!({})).await;
     let state = engine.await_execution(id, Duration::from_millis(10)).await.unwrap();
     assert_eq!(state, PublicState::Active, "the time was up");
+}
+
+#[tokio::test]
+async fn a_result_is_told_with_the_end_or_read_after_it() {
+    let (engine, world) = world();
+    let (id, fence) = world.running(json!({})).await;
+    let soon = Duration::from_millis(10);
+    assert_eq!(engine.await_result(id, soon).await.unwrap(), (PublicState::Active, None));
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.await_result(id, Duration::from_secs(20)).await }
+    });
+    tokio::task::yield_now().await;
+    engine.complete_execution(id, fence, Some(Bytes::from_static(b"done"))).await.unwrap();
+    let (state, told) = waiting.await.unwrap().unwrap();
+    assert_eq!(state, PublicState::Completed);
+    assert_eq!(told.unwrap().bytes, "done");
+    let (state, read) = engine.await_result(id, soon).await.unwrap();
+    assert_eq!((state, read.unwrap().bytes), (PublicState::Completed, "done".into()));
+    // One without a result, and one that did not succeed, have none.
+    let (id, fence) = world.running(json!({})).await;
+    engine.complete_execution(id, fence, None).await.unwrap();
+    assert_eq!(engine.await_result(id, soon).await.unwrap(), (PublicState::Completed, None));
+    let (id, _) = world.running(json!({})).await;
+    engine.cancel_execution(id, "stop").await.unwrap();
+    assert_eq!(engine.await_result(id, soon).await.unwrap(), (PublicState::Cancelled, None));
 }
 
 #[tokio::test]

@@ -121,6 +121,14 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.wait(id, wait).await
     }
 
+    async fn wait_result(
+        &self,
+        id: ExecutionId,
+        wait: Duration,
+    ) -> Result<(PublicState, Option<Payload>), Error> {
+        self.inner.wait_result(id, wait).await
+    }
+
     async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
         self.inner.result(id).await
     }
