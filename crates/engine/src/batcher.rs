@@ -40,6 +40,9 @@ pub struct Bounds {
     pub flights: usize,
     /// Commands that must wait before another batch goes beside one that is under way.
     pub crowd: usize,
+    /// Calls from which on two batches are better than one: half of those who wait go ahead, and the
+    /// others beside them, so that one half is written down while the other speaks.
+    pub pair: usize,
     /// Turns that others are given to join a batch before it goes.
     pub turns: usize,
 }
@@ -137,7 +140,9 @@ async fn drive(
             flights.land();
             let all = flights.under_way.len() >= bounds.flights;
             let late = flights.late.unwrap_or_else(Instant::now);
-            let crowd = batch.commands >= bounds.crowd || late <= Instant::now();
+            let crowd = batch.commands >= bounds.crowd
+                || batch.calls.len() >= flights.match_for(bounds.pair)
+                || late <= Instant::now();
             if !all && (flights.under_way.is_empty() || crowd && !flights.tell_any(&batch.flows)) {
                 break;
             }
@@ -156,7 +161,11 @@ async fn drive(
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
+        let half = (batch.calls.len() + waiting.len()).div_ceil(2);
+        let pairs = bounds.flights > 1 && half >= bounds.pair && flights.under_way.is_empty();
+        let calls_max = if pairs { half } else { usize::MAX };
         while batch.commands < bounds.batch
+            && batch.calls.len() < calls_max
             && let Ok(call) = waiting.try_recv()
         {
             if flights.tell_any(&shared.members.flows(&call.commands)) {
@@ -169,7 +178,11 @@ async fn drive(
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
         let Batch { calls, flows, .. } = batch;
-        flights.start(flows, async move { fly(backend.as_ref(), &shared, calls).await });
+        flights.start(
+            calls.len(),
+            flows,
+            async move { fly(backend.as_ref(), &shared, calls).await },
+        );
     }
     while !flights.under_way.is_empty() {
         flights.landed().await;
@@ -197,13 +210,26 @@ impl Batch {
 #[derive(Default)]
 struct Flights {
     under_way: JoinSet<Vec<FlowId>>,
+    /// Calls in the last of them.
+    calls: usize,
     told: HashMap<FlowId, usize>,
     /// When the last of them will have taken long.
     late: Option<Instant>,
 }
 
 impl Flights {
-    fn start(&mut self, flows: Vec<FlowId>, flight: impl Future<Output = ()> + Send + 'static) {
+    /// Calls that may go beside what is under way: about as many, so that neither waits for the other.
+    fn match_for(&self, pair: usize) -> usize {
+        pair.max(self.calls * 3 / 4)
+    }
+
+    fn start(
+        &mut self,
+        calls: usize,
+        flows: Vec<FlowId>,
+        flight: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.calls = calls;
         for flow in &flows {
             *self.told.entry(*flow).or_default() += 1;
         }

@@ -103,6 +103,7 @@ impl Engine {
             batch: options.batch_max.clamp(1, ff_core::limits::BATCH_MAX),
             flights: options.flights.max(1),
             crowd: 1,
+            pair: usize::MAX,
             turns: 1,
         };
         // Those who were answered by one commit speak next at about the same time. What they say
@@ -116,8 +117,9 @@ impl Engine {
         let finish = start(together(256, 16));
         let (store, known) = (Arc::clone(&backend), Arc::clone(&shared));
         let claims = Claimer::start(store, together(1, 8), finish.clone(), known);
+        let pairs = Bounds { pair: 8, ..together(64, 8) };
         let (renew, step, create, admin) =
-            (batcher(), start(together(64, 8)), start(together(64, 8)), batcher());
+            (batcher(), start(together(64, 8)), start(pairs), batcher());
         let queues = Queues { renew, step, finish, create, admin, claims, shared };
         Self { backend, queues: Arc::new(queues), poll: options.poll }
     }

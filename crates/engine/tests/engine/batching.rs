@@ -12,6 +12,7 @@ use ff_core::step::{Step, StepKind};
 use ff_core::text::StepName;
 use ff_core::{Code, ExecutionId, Fence};
 use ff_engine::{Engine, Error, Options};
+use tokio::task::JoinSet;
 
 use crate::slow::{Slow, slow};
 use crate::world;
@@ -87,6 +88,37 @@ async fn a_second_batch_of_steps_goes_beside_the_first_when_many_wait() {
     slow.obstacle.permits.add_permits(3);
     for call in calls {
         call.await.unwrap().unwrap();
+    }
+    assert_eq!(batches(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_creations_go_in_two_halves_beside_each_other() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let batches = || slow.obstacle.batches.load(Ordering::SeqCst);
+    let mut calls = JoinSet::new();
+    for _ in 0..16 {
+        let (engine, draft) = (engine.clone(), world.draft());
+        calls.spawn(async move { engine.create_execution(draft).await });
+    }
+    settle().await;
+    assert_eq!(batches(), 2, "neither half waits for the other");
+    slow.obstacle.permits.add_permits(1);
+    // Who was answered speaks again, and again goes as one half beside the other.
+    for _ in 0..8 {
+        calls.join_next().await.unwrap().unwrap().unwrap();
+    }
+    for number in 1..=8 {
+        let (engine, draft) = (engine.clone(), world.draft());
+        calls.spawn(async move { engine.create_execution(draft).await });
+        settle().await;
+        assert_eq!(batches(), if number < 8 { 2 } else { 3 }, "{number} of eight");
+    }
+    slow.obstacle.permits.add_permits(2);
+    while let Some(call) = calls.join_next().await {
+        call.unwrap().unwrap();
     }
     assert_eq!(batches(), 3);
 }
