@@ -52,37 +52,42 @@ pub async fn drain(place: &Place) -> anyhow::Result<f64> {
     let engine = engine(&place.fresh()).await?;
     fill(&engine, TOTAL, draft).await?;
     let begun = Instant::now();
-    work_off(&engine, TOTAL).await?;
-    Ok(per_second(TOTAL, begun))
+    let ended = work_off(&engine, TOTAL).await?;
+    Ok(f64::from(TOTAL) / (ended - begun).as_secs_f64())
 }
 
-/// Claims and completes until `total` are done.
-pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<()> {
+/// Claims and completes until `total` are done; when the last one was.
+pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<Instant> {
     /// Batches that one worker has in its hands.
-    const HANDS: u32 = 3;
+    const HANDS: u32 = 4;
     /// Executions in each.
     const BATCH: u32 = 500;
-    let done = Arc::new(AtomicU32::new(0));
+    let (begun, done) = (Instant::now(), Arc::new(AtomicU32::new(0)));
     let hands: Vec<_> = (0..HANDS)
         .map(|_| {
             let (engine, done) = (engine.clone(), Arc::clone(&done));
             tokio::spawn(async move {
+                let mut last = begun;
                 while done.load(Ordering::SeqCst) < total {
-                    let claimed = engine.claim(ask(BATCH), Duration::from_millis(20)).await?;
+                    let claimed = engine.claim_new(ask(BATCH), Duration::from_millis(20)).await?;
                     let completes: Vec<_> = claimed.iter().map(complete).collect();
                     let outcomes = engine.execute_all(completes).await?;
                     let finished = u32::try_from(outcomes.len())?;
                     outcomes.into_iter().collect::<Result<Vec<()>, _>>()?;
                     done.fetch_add(finished, Ordering::SeqCst);
+                    if finished > 0 {
+                        last = Instant::now();
+                    }
                 }
-                anyhow::Ok(())
+                anyhow::Ok(last)
             })
         })
         .collect();
+    let mut ended = begun;
     for hand in hands {
-        hand.await??;
+        ended = ended.max(hand.await??);
     }
-    Ok(())
+    Ok(ended)
 }
 
 /// Claims one at a time and completes it, for ever.

@@ -108,6 +108,8 @@ pub struct ClaimAsk {
     pub lease_ttl_ms: u64,
     /// At most so many.
     pub max: u32,
+    /// Whether nobody has asked under this claim id before, so that nothing can be held under it.
+    pub fresh: bool,
 }
 
 impl ClaimAsk {
@@ -115,7 +117,7 @@ impl ClaimAsk {
     /// Set what else is wanted.
     pub fn new(claim_id: Uuid, worker: Worker, lanes: Vec<LaneId>) -> Self {
         let capabilities = BTreeSet::new();
-        Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1 }
+        Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1, fresh: false }
     }
 
     /// The command that claims one execution on behalf of this ask.

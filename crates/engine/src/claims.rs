@@ -12,8 +12,13 @@ use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
-use crate::starts::Look;
+use crate::starts::{Left, Look};
 use crate::{Engine, deadline};
+
+/// Asks for so many go beside each other.
+const MANY: u32 = 100;
+/// Asks for so many together wait for no others.
+const FULL: u32 = 500;
 
 /// What one ask was given, and when there will be more.
 struct Given {
@@ -99,18 +104,24 @@ async fn drive(
     finish: Batcher,
     bounds: Bounds,
 ) {
-    // Two claims at once would only contend for the same queue heads.
-    let flights = Arc::new(Semaphore::new(1));
+    // Two claims at once take turns at the heads of the queues. That is worth it where they take much:
+    // while what one found is written, the other looks. Small ones do better together.
+    let flights = Arc::new(Semaphore::new(2));
     while let Some(first) = waiting.recv().await {
-        let flight = Arc::clone(&flights).acquire_owned().await.expect("never closed");
+        let share = if first.ask.max < MANY { 2 } else { 1 };
+        let flight = Arc::clone(&flights).acquire_many_owned(share);
+        let flight = flight.await.expect("never closed");
         // Others may be about to ask as well.
         for _ in 0..bounds.turns {
             tokio::task::yield_now().await;
         }
+        let mut asked = first.ask.max;
         let mut batch = vec![first];
         while batch.len() < bounds.batch
+            && asked < FULL
             && let Ok(ask) = waiting.try_recv()
         {
+            asked = asked.saturating_add(ask.ask.max);
             batch.push(ask);
         }
         // An ask whose caller has gone is not served at all.
@@ -156,12 +167,13 @@ impl Engine {
     /// commit that makes work claimable, or the time of a delayed execution, wakes it. What this
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
-        self.claim_after(None, ask, wait).await
+        self.claim_after(None, ClaimAsk { fresh: false, ..ask }, wait).await
     }
 
     /// Takes work under a claim id that nobody has used before. Where the process has just found
     /// nothing, it does not look again.
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
         let look = self.queues.shared.idle.fresh(&ask, generation);
         self.claim_after(look, ask, wait).await
@@ -170,7 +182,7 @@ impl Engine {
     async fn claim_after(
         &self,
         mut found_nothing: Option<Look>,
-        ask: ClaimAsk,
+        mut ask: ClaimAsk,
         wait: Duration,
     ) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
@@ -181,6 +193,7 @@ impl Engine {
             } else {
                 let seen = self.backend.generation(Interest::Work);
                 let given = self.queues.claims.claim(ask.clone()).await?;
+                ask.fresh = false;
                 let claimed = given.claimed.take();
                 let now = Instant::now();
                 let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
@@ -192,7 +205,13 @@ impl Engine {
                 }
                 self.queues.shared.idle.nothing_for(&ask, seen, now + nap)
             };
-            let started = self.idle(&ask, &look, deadline).await;
+            let left = self.idle(&ask, &look, deadline).await;
+            // Whoever was thought of may hold something without having heard of it.
+            ask.fresh &= matches!(left, Left::Alone);
+            let started = match left {
+                Left::Asked(Some(given)) => given.take(),
+                Left::Asked(None) | Left::Alone => Vec::new(),
+            };
             if !started.is_empty() || deadline <= Instant::now() {
                 return Ok(started);
             }
@@ -200,14 +219,13 @@ impl Engine {
     }
 
     /// Waits for something to be created here, or for a reason to look again.
-    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Vec<Claimed> {
+    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Left {
         let undo = Unclaimed { work: Vec::new(), finish: self.queues.finish.clone() };
         let mut place = self.queues.shared.idle.wait(ask.clone(), undo);
-        let given = tokio::select! {
-            given = place.given() => given,
+        tokio::select! {
+            given = place.given() => Left::Asked(given),
             () = self.backend.wait(Interest::Work, look.seen) => place.leave().await,
             () = tokio::time::sleep_until(deadline.min(look.until)) => place.leave().await,
-        };
-        given.map(Unclaimed::take).unwrap_or_default()
+        }
     }
 }

@@ -51,6 +51,8 @@ struct Waiting {
     undo: Unclaimed,
     /// Whether a batch that is under way may give it something.
     asked: bool,
+    /// Whether one ever might have, and may have failed after it did.
+    thought_of: bool,
     /// Whether it waits for nothing but that batch.
     leaves: bool,
 }
@@ -125,8 +127,8 @@ impl Idle {
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
-        let (asked, leaves) = (false, false);
-        state.waiting.push(Waiting { number, ask, reply, undo, asked, leaves });
+        let (asked, thought_of, leaves) = (false, false, false);
+        state.waiting.push(Waiting { number, ask, reply, undo, asked, thought_of, leaves });
         Place { idle: self, number, given }
     }
 
@@ -171,7 +173,7 @@ impl Idle {
         let mut state = self.lock();
         let free = state.waiting.iter_mut().filter(|waiting| !waiting.asked).take(ASKED_MAX);
         let asked = free.map(|waiting| {
-            waiting.asked = true;
+            (waiting.asked, waiting.thought_of) = (true, true);
             let (ask, given) = (waiting.ask.clone(), waiting.undo.another());
             Promise { number: waiting.number, ask, given }
         });
@@ -248,6 +250,14 @@ impl Starts {
     }
 }
 
+/// How a claim left its place.
+pub enum Left {
+    /// No batch ever thought of it.
+    Alone,
+    /// One may have started something for it, and this is what it said.
+    Asked(Option<Unclaimed>),
+}
+
 /// A place among those who idle, which is given up with it.
 pub struct Place<'i> {
     idle: &'i Idle,
@@ -264,17 +274,22 @@ impl Place<'_> {
     /// Waits no longer, unless something is on its way: then for that. A claim that looked again
     /// before a batch has answered could find what the batch started for it, and lose it when the
     /// batch finds nobody to hand it to.
-    pub async fn leave(mut self) -> Option<Unclaimed> {
+    pub async fn leave(mut self) -> Left {
         {
             let mut state = self.idle.lock();
-            let own = state.waiting.iter_mut().find(|waiting| waiting.number == self.number);
+            let own = state.waiting.iter().position(|waiting| waiting.number == self.number);
             match own {
-                Some(waiting) if waiting.asked => waiting.leaves = true,
-                Some(_) | None => state.waiting.retain(|waiting| waiting.number != self.number),
+                Some(at) if state.waiting[at].asked => state.waiting[at].leaves = true,
+                Some(at) => {
+                    let thought_of = state.waiting.remove(at).thought_of;
+                    return if thought_of { Left::Asked(None) } else { Left::Alone };
+                }
+                None => {}
             }
         }
         // A batch that panicked answers nobody.
-        tokio::time::timeout(ANSWERED_WITHIN, &mut self.given).await.ok()?.ok()
+        let given = tokio::time::timeout(ANSWERED_WITHIN, &mut self.given).await;
+        Left::Asked(given.ok().and_then(Result::ok))
     }
 
     fn give_up(&self) {

@@ -7,7 +7,7 @@
 //! and written in another. A fast miss goes to the locked path once; that one is tried again a
 //! bounded number of times when others are in the way.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use ff_core::Claimed;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
+use ff_core::execution::Execution;
 use ff_core::fold;
-use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
+use ff_core::fold::{Blob, Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::index::{QueueId, Timer, TimerKind};
 use ff_core::limits::Config;
@@ -24,6 +25,7 @@ use ff_core::time::{Clock, Entropy, Millis};
 
 use crate::claim::delays::Delays;
 use crate::claim::heads::{Floor, Heads};
+use crate::claim::loose::Loose;
 use crate::codec::{Params, Tid};
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
@@ -65,6 +67,8 @@ pub struct State {
     pub signals: Arc<Signals>,
     /// Where the queues begin.
     pub heads: Heads,
+    /// What was let go here, where nothing else stands.
+    pub loose: Loose,
     /// When the next delay is over.
     pub delays: Delays,
     /// Ends of members that their flows are to be told.
@@ -115,6 +119,7 @@ impl State {
             entropy: Mutex::new(entropy),
             signals,
             heads: Heads::default(),
+            loose: Loose::default(),
             delays: Delays::default(),
             dispatches: Dispatches::default(),
             walk: Walk::default(),
@@ -143,39 +148,32 @@ impl State {
         (outcomes, set, now)
     }
 
-    /// A write set is durable: remembers what it says, and wakes those who wait for it.
-    pub fn committed(&self, set: &WriteSet, places: &HashMap<ExecutionId, Tid>) {
+    /// A write set is durable: remembers what it says, and wakes those who wait for it, unless those
+    /// elsewhere were `told` with it.
+    pub fn committed(&self, set: &WriteSet, places: &Places, told: bool) {
         if !set.queues.is_empty() {
             let mut known = self.queues.lock().expect("no holder of this lock panics");
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
-        self.held.learn(set, places);
+        self.held.learn(set, &places.executions);
+        self.loose.learn(set, places);
         self.graphs.learn(set);
-        self.heads.file(set.ready.insert.iter().copied());
-        let delays = |timers: &[Timer]| -> Option<Millis> {
-            let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
-            delays.map(|timer| timer.due).min()
-        };
-        let filed = delays(&set.timers.insert);
-        self.delays.filed(filed);
-        if delays(&set.timers.remove).is_some() {
+        self.heads.gone(set.ready.remove.iter());
+        self.heads.file(set.ready.insert.iter());
+        self.delays.filed(first_delay(&set.timers.insert));
+        if first_delay(&set.timers.remove).is_some() {
             self.delays.removed();
         }
         self.dispatches.learn(&set.graph.dispatch);
-        self.signals.committed(|interest| match interest {
-            Interest::Work => filed.is_some() || !set.ready.insert.is_empty(),
-            Interest::Events => !set.events.is_empty(),
-            Interest::Flows => !set.graph.dispatch.insert.is_empty(),
-            Interest::Cancels => set.graph.cancels_members(),
-            Interest::Ends => set.graph.ends_flows(),
-        });
+        self.signals.committed(told, |interest| concerns(set, interest));
     }
 
     /// Delays were moved to their queues, some perhaps for others than who moved them.
     pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
         if !moved.is_empty() {
+            self.loose.lose();
             self.heads.file_at(moved.iter().copied());
-            self.signals.committed(|interest| interest == Interest::Work);
+            self.signals.committed(false, |interest| interest == Interest::Work);
         }
     }
 
@@ -184,10 +182,33 @@ impl State {
         self.held.given(claimed);
     }
 
+    /// An execution that goes on as last written here, where it stands, and its input; nothing unless all
+    /// of it is known.
+    pub fn loose(&self, id: ExecutionId) -> Option<(Execution, Tid, Option<Blob>)> {
+        self.held.loose(id)
+    }
+
     /// Nobody knows what became of a batch: what it touched must be read again.
     pub fn doubt(&self, set: &WriteSet) {
         self.held.forget(set);
         self.graphs.forget(set);
+        self.loose.lose();
+    }
+}
+
+fn first_delay(timers: &[Timer]) -> Option<Millis> {
+    let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
+    delays.map(|timer| timer.due).min()
+}
+
+/// Whether those who wait for `interest` have to look when `set` is written.
+fn concerns(set: &WriteSet, interest: Interest) -> bool {
+    match interest {
+        Interest::Work => first_delay(&set.timers.insert).is_some() || !set.ready.insert.is_empty(),
+        Interest::Events => !set.events.is_empty(),
+        Interest::Flows => !set.graph.dispatch.insert.is_empty(),
+        Interest::Cancels => set.graph.cancels_members(),
+        Interest::Ends => set.graph.ends_flows(),
     }
 }
 
@@ -231,7 +252,10 @@ async fn fast(
     let rows = Rows::new(&set, now, &places);
     let mut session = state.connections.get(purpose(batch)).await?;
     let landed = if let Some(step) = rows.whole(signs.as_ref()) {
-        session.alone(step).await
+        match state.signals.note(|interest| concerns(&set, interest)) {
+            Some(note) => session.alone_then(step, note).await,
+            None => session.alone(step).await.map(|answers| (answers, false)),
+        }
     } else {
         let mut steps = vec![Step::Begin];
         // Keys that were replaced meanwhile neither sign nor verify from memory.
@@ -243,11 +267,11 @@ async fn fast(
         steps.extend(rows.take());
         steps.extend(rows.steps());
         steps.push(Step::Commit);
-        session.fly(&steps).await
+        session.fly(&steps).await.map(|answers| (answers, false))
     };
     match landed {
-        Ok(answers) => {
-            state.committed(&set, &read_places(answers.iter())?);
+        Ok((answers, told)) => {
+            state.committed(&set, &read_places(answers.iter())?, told);
             Ok(Some(outcomes))
         }
         Err(trouble) => {
@@ -383,7 +407,7 @@ async fn once(
         session.settle().await;
         return Err(trouble);
     }
-    state.committed(&set, &HashMap::new());
+    state.committed(&set, &Places::default(), false);
     let mut outcomes = outcomes.into_iter();
     let all = (0..batch.len()).map(|at| match refused.remove(&at) {
         Some(rejection) => Err(rejection),

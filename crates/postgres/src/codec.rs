@@ -287,20 +287,24 @@ fn read_lease(r: &mut Reader<'_>) -> Result<Option<LeaseColumns>, StoreError> {
 
 /// An execution to write, with the columns that are not in its row.
 pub struct ToWrite<'x> {
-    row: ExecutionRow<'x>,
-    id: ExecutionId,
-    claim: Option<Uuid>,
+    /// Its columns.
+    pub row: ExecutionRow<'x>,
+    /// Which.
+    pub id: ExecutionId,
+    /// The claim that holds it.
+    pub claim: Option<Uuid>,
     /// The version it was decided on.
-    before: Option<i64>,
+    pub before: Option<i64>,
     /// Where it stood then, if that is known.
-    at: Option<Tid>,
+    pub at: Option<Tid>,
     /// Its input or result, as far as that stands with it.
     blob: Option<Stored>,
 }
 
 /// What a row says about the input or result of its execution.
 pub struct Stored {
-    attempt: i64,
+    /// The attempt it is of.
+    pub attempt: i64,
     size: Option<i64>,
     here: Option<(Option<Encoding>, Bytes)>,
 }
@@ -339,6 +343,11 @@ impl<'x> ToWrite<'x> {
         Self { row: ExecutionRow::from(x), id: x.id, claim, before, at, blob: None }
     }
 
+    /// Its result, if that stands with it.
+    pub fn result(&self) -> Option<&Stored> {
+        self.blob.as_ref().filter(|blob| blob.here.is_some())
+    }
+
     /// With its input, if it is new, or its result.
     pub fn with(mut self, blob: Option<Stored>) -> Self {
         self.blob = blob;
@@ -347,7 +356,7 @@ impl<'x> ToWrite<'x> {
 }
 
 /// Two fields: how bytes that stand here are encoded, and the bytes.
-fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
+pub fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
     let here = blob.and_then(|blob| blob.here.as_ref());
     r.text(here.and_then(|(encoding, _)| encoding.as_ref()).map(Encoding::as_str));
     r.bytes(here.map(|(_, bytes)| bytes.as_ref()));
@@ -361,7 +370,7 @@ pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
         r.long(x.row.version);
         r.long(x.before);
         mutable(x, r);
-        let blob = x.blob.as_ref().filter(|blob| blob.here.is_some());
+        let blob = x.result();
         r.int(blob.map(|blob| blob.attempt));
         here(blob, r);
     })

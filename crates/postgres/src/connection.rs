@@ -76,7 +76,7 @@ impl Connections {
             pool.map_err(|error| StoreError::Transport { cause: error.to_string() })
         };
         if address.few {
-            let one = pool(Purpose::Claim, FEW)?;
+            let one = pool(Purpose::Write(Traffic::Admin), FEW)?;
             let [renew, step, finish, create, admin, claim, read, scan] =
                 std::array::from_fn(|_| one.clone());
             return Ok(Self {
@@ -99,7 +99,7 @@ impl Connections {
             finish: writers(Traffic::Finish)?,
             create: writers(Traffic::Create)?,
             admin: writers(Traffic::Admin)?,
-            claim: pool(Purpose::Claim, 1)?,
+            claim: pool(Purpose::Claim, WRITERS)?,
             read: pool(Purpose::Read, READERS)?,
             scan: pool(Purpose::Scan, 1)?,
             address,
@@ -204,6 +204,9 @@ pub struct Session<'c> {
     open: bool,
 }
 
+/// What one step is answered with.
+type Answer = Result<Vec<Row>, Error>;
+
 type Flying<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
 
 impl Session<'_> {
@@ -211,6 +214,25 @@ impl Session<'_> {
     ///
     /// The first failure is the answer; the server has then skipped what followed it.
     pub async fn fly(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
+        let landed = self.send(steps).await?;
+        let mut rows = Vec::with_capacity(landed.len());
+        let mut first = Ok(());
+        for (step, answer) in steps.iter().zip(landed) {
+            match answer {
+                Ok(answer) => match step {
+                    Step::Run(..) => rows.push(answer),
+                    Step::Begin => {}
+                    // After a failure it has undone what was open.
+                    Step::Commit => self.open = false,
+                },
+                Err(error) => first = first.and(Err(Trouble::from(error))),
+            }
+        }
+        first.map(|()| rows)
+    }
+
+    /// Sends the steps together and waits for the answer to each.
+    async fn send(&mut self, steps: &[Step<'_>]) -> Result<Vec<Answer>, Trouble> {
         let client = self.client.as_ref().expect("a session has its client until it is dropped");
         let mut prepared = Vec::with_capacity(steps.len());
         for step in steps {
@@ -240,21 +262,7 @@ impl Session<'_> {
                 }
             },
         );
-        let landed = join_all(flights).await;
-        let mut rows = Vec::with_capacity(landed.len());
-        let mut first = Ok(());
-        for (step, answer) in steps.iter().zip(landed) {
-            match answer {
-                Ok(answer) => match step {
-                    Step::Run(..) => rows.push(answer),
-                    Step::Begin => {}
-                    // After a failure it has undone what was open.
-                    Step::Commit => self.open = false,
-                },
-                Err(error) => first = first.and(Err(Trouble::from(error))),
-            }
-        }
-        first.map(|()| rows)
+        Ok(join_all(flights).await)
     }
 
     /// Runs one statement in a transaction of its own, or in the one that is open.
@@ -263,6 +271,19 @@ impl Session<'_> {
             return self.fly(&[Step::Begin, step, Step::Commit]).await;
         }
         self.fly(&[step]).await
+    }
+
+    /// The same, with another statement behind it in the same flight, which may fail for itself: whether
+    /// that one went through is told beside the answer to the first.
+    pub async fn alone_then(
+        &mut self,
+        step: Step<'_>,
+        then: Step<'_>,
+    ) -> Result<(Vec<Vec<Row>>, bool), Trouble> {
+        let mut landed = self.send(&[step, then]).await?;
+        let then = landed.pop().is_some_and(|answer| answer.is_ok());
+        let first = landed.into_iter().collect::<Result<_, _>>();
+        Ok((first.map_err(Trouble::from)?, then))
     }
 
     /// Sends statements that change nothing; where connections are shared, in a transaction, so
@@ -275,6 +296,11 @@ impl Session<'_> {
         let rows = self.fly(steps).await;
         self.settle().await;
         rows
+    }
+
+    /// Whether a transaction is open.
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Ends whatever is open, keeping nothing of it.

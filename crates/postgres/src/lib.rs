@@ -98,7 +98,7 @@ impl Postgres {
     pub async fn open(options: Options) -> Result<Self, StoreError> {
         let address = Address::parse(&options.url, options.schema.as_deref())?;
         let types = migrate::migrate(&address).await?;
-        let signals = Signals::new();
+        let signals = Signals::new(&address.schema);
         let mut tasks = JoinSet::new();
         if !address.pooled {
             listener::start(address.clone(), Arc::clone(&signals), &mut tasks);

@@ -31,7 +31,7 @@ statements! {
     execution { enlist insert load lock put remove }
     flow { due first free insert load lock members put remove take }
     group { due free load lock of_flow put remove }
-    hot { cancel claim create finish start step wait }
+    hot { cancel claim complete create finish start step wait }
     idempotency { due load put remove }
     lease { by_claim due hold insert lock pin refile remove renew }
     list {
@@ -41,7 +41,7 @@ statements! {
     }
     payload { insert load remove sizes }
     queue { insert }
-    ready { any head insert promote remove }
+    ready { any glance head insert promote remove }
     schema { exists namespace now types version }
     signal { arrived exists insert keyed received remove }
     signing_key { current insert load remove retire }
@@ -51,5 +51,5 @@ statements! {
     tag { insert remove }
     timer { due insert next remove retention }
     waitpoint { close due insert load open put remove }
-    wake { arm disarm tell }
+    wake { arm disarm note tell }
 }

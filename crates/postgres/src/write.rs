@@ -1,10 +1,12 @@
 //! Writing what a fold decided: one statement for each kind of row, whatever their number.
 
 mod alike;
+mod lean;
 mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
@@ -45,7 +47,8 @@ pub struct Rows<'s> {
     /// Inputs and results that do not stand with their executions.
     apart: Vec<&'s Blob>,
     attempts: Vec<AttemptRow>,
-    events: Vec<(ExecutionId, EventRow)>,
+    /// All events but those; made when they are asked for.
+    events: OnceLock<Vec<(ExecutionId, EventRow)>>,
     capabilities: Vec<String>,
     graph: GraphRows<'s>,
     waits: WaitRows<'s>,
@@ -101,10 +104,7 @@ impl<'s> Rows<'s> {
             places,
             attempts: set.attempts.iter().map(AttemptRow::from).collect(),
             alike,
-            events: set.events[..set.events.len() - apart]
-                .iter()
-                .map(|event| (event.subject(), EventRow::from(event)))
-                .collect(),
+            events: OnceLock::new(),
             capabilities: set.queues.iter().map(|queue| json(&queue.capabilities)).collect(),
             graph: GraphRows::new(set),
             waits: WaitRows::new(&set.waits),
@@ -349,9 +349,17 @@ impl<'s> Rows<'s> {
     }
 
     fn events<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        if !self.events.is_empty() {
-            steps.push(Step::Run(event::insert, event_rows(Params::new(), &self.events)));
+        let events = self.event_rows();
+        if !events.is_empty() {
+            steps.push(Step::Run(event::insert, event_rows(Params::new(), events)));
         }
+    }
+
+    fn event_rows(&self) -> &[(ExecutionId, EventRow)] {
+        let apart = self.alike.as_ref().map_or(0, Alike::len);
+        let own = &self.set.events[..self.set.events.len() - apart];
+        let flat = || own.iter().map(|event| (event.subject(), EventRow::from(event))).collect();
+        self.events.get_or_init(flat)
     }
 }
 
@@ -432,19 +440,13 @@ fn step_rows(params: Params<'static>, rows: &[StepRecord]) -> Params<'static> {
 }
 
 fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {
-    placed_ready(params, rows, &[])
-}
-
-/// Places in queues, and where they stand in their table as far as is known.
-fn placed_ready(params: Params<'static>, rows: &[Ready], at: &[Tid]) -> Params<'static> {
-    let known = at.iter().copied().map(Some).chain(std::iter::repeat(None));
-    let rows: Vec<_> = rows.iter().zip(known).collect();
-    let rows = Composite::of(&rows, |(row, at), r| {
+    let rows = Composite::of(rows, |row, r| {
         r.long(row.queue.0);
         r.int(i64::from(row.rank));
         r.long(row.turn.0);
         r.id(row.execution);
-        r.tid(*at);
+        // Where it stands is known to nobody, or told another way.
+        r.tid(None);
     });
     params.rows("ff_ready_row", rows)
 }
@@ -495,15 +497,24 @@ fn short(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// Where executions stand after a write, as far as its statements tell.
-pub fn read_places<'r>(
-    answers: impl Iterator<Item = &'r Vec<Row>>,
-) -> Result<HashMap<ExecutionId, Tid>, StoreError> {
-    let mut places = HashMap::new();
-    for row in answers.flatten().filter(|row| row.columns().iter().any(|c| c.name() == "at")) {
+/// Where rows stand after a write, as far as its statements tell.
+pub fn read_places<'r>(answers: impl Iterator<Item = &'r Vec<Row>>) -> Result<Places, StoreError> {
+    let mut places = Places::default();
+    for row in answers.flatten() {
+        let tells = |name: &str| row.columns().iter().any(|column| column.name() == name);
+        if !tells("at") {
+            continue;
+        }
         let mut r = Reader::new(row);
         let id = r.id()?;
-        places.insert(id, r.take("at")?);
+        if let Some(at) = r.take("at")? {
+            places.executions.insert(id, at);
+        }
+        if tells("place")
+            && let Some(place) = r.take("place")?
+        {
+            places.ready.insert(id, place);
+        }
     }
     Ok(places)
 }

@@ -75,6 +75,7 @@ impl ClaimRequest {
             capabilities: self.capabilities,
             lease_ttl_ms: self.lease_ttl_ms,
             max: self.max,
+            fresh: false,
         })
     }
 }

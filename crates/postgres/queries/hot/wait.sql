@@ -3,7 +3,7 @@
 -- Executions are locked before their leases, as everywhere, and nothing else is written before both
 -- are held: not even a number is taken. If one is not as it was decided on ($12, $13), or the key that
 -- signs ($15, if it matters) is not the one that was installed then ($16), it divides by zero, and
--- nothing is done. Says where the executions stand.
+-- nothing is done. Says where the executions and their places stand.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -104,6 +104,7 @@ with put as (
     )
     select i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
     from unnest($9::ff_ready_row[]) i where (select held from held) = 1
+    returning partition_key, execution_id, ctid as place
 ), over as (
     delete from ff_timer t using unnest($14::ff_timer_row[]) i
     where t.kind = i.kind and t.due_ms = i.due_ms and t.partition_key = i.partition_key
@@ -121,4 +122,7 @@ with put as (
     )
     select i.* from unnest($11::ff_event_row[]) i where (select held from held) = 1
 )
-select put.partition_key, put.execution_id, put.at from held left join put on true
+select put.partition_key, put.execution_id, put.at, null::tid as place
+from held left join put on true
+union all
+select ready.partition_key, ready.execution_id, null::tid, ready.place from ready

@@ -10,12 +10,14 @@ with due as materialized (
 ), moved as (
     insert into ff_ready (queue, rank, turn_ms, partition_key, execution_id)
     select queue, rank, turn_ms, partition_key, execution_id from due
-    returning queue, rank, turn_ms
+    returning queue, rank, turn_ms, partition_key, execution_id
 )
 select
     n.next_ms, coalesce(array_agg(m.queue) filter (where m.queue is not null), '{}') as queues,
     coalesce(array_agg(m.rank) filter (where m.queue is not null), '{}') as ranks,
-    coalesce(array_agg(m.turn_ms) filter (where m.queue is not null), '{}') as turns
+    coalesce(array_agg(m.turn_ms) filter (where m.queue is not null), '{}') as turns,
+    coalesce(array_agg(m.partition_key) filter (where m.queue is not null), '{}') as partitions,
+    coalesce(array_agg(m.execution_id) filter (where m.queue is not null), '{}') as executions
 from (select min(due_ms) as next_ms from ff_timer where kind = 'delay' and due_ms > $1) n
 left join moved m on true
 group by n.next_ms

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use ff_core::index::{QueueId, Ready};
 use uuid::Uuid;
 
+use crate::codec::partition;
+
 /// Between two looks from the beginning while there is enough to do.
 const PERIOD: Duration = Duration::from_secs(1);
 /// A look from the beginning that took `t` is not repeated before `t` times this has passed.
@@ -25,31 +27,43 @@ const CHEAP: Duration = Duration::from_millis(20);
 const LOOKS: usize = 3;
 /// Places of a queue that are looked up by themselves; beyond it the queue begins at the first.
 const ALONE_MAX: usize = 32;
+/// For how long others are taken to claim from the same queues that were found to.
+const CONTENDED: Duration = Duration::from_secs(1);
 /// Claims that are remembered as unanswered.
 const EMPTY_MAX: usize = 256;
 
 /// Where the queues begin.
 #[derive(Default)]
-pub struct Heads(Mutex<Inner>);
+pub struct Heads {
+    inner: Mutex<Inner>,
+    /// Whose turn it is to look.
+    turn: tokio::sync::Mutex<()>,
+}
 
 #[derive(Default)]
 struct Inner {
     heads: BTreeMap<QueueId, Head>,
-    /// Places filed since the claim under way began.
+    /// Places filed since the look under way began.
     filed: BTreeMap<QueueId, Head>,
     /// When the last look from the beginning ended.
     looked: Option<Instant>,
     /// How long the last few took.
     took: VecDeque<Duration>,
+    /// When somebody else was last found to claim from the same queues.
+    contended: Option<Instant>,
     /// Claims that were last answered with nothing, so that nothing is held under them.
     empty: VecDeque<Uuid>,
 }
 
-/// A place in a queue: rank and turn.
-pub type Floor = (i32, i64);
+/// A place in a queue: rank, turn, and the partition and id of who stands there.
+pub type Floor = (i32, i64, i16, Uuid);
+
+fn floor_of(ready: &Ready) -> Floor {
+    (ready.rank, ready.turn.0, partition(ready.execution), ready.execution.uuid())
+}
 
 /// After every place.
-const LAST: Floor = (i32::MAX, i64::MAX);
+const LAST: Floor = (i32::MAX, i64::MAX, i16::MAX, Uuid::max());
 
 /// Where one queue begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +111,23 @@ impl Head {
 
 impl Heads {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().expect("no holder of this lock panics")
+        self.inner.lock().expect("no holder of this lock panics")
+    }
+
+    /// Waits for a turn to look: until it is over, nobody else looks. What is found is taken to be gone
+    /// before that; whoever fails to take it files it again.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Whether somebody else claims from the same queues, as far as is known.
+    pub fn is_contended(&self) -> bool {
+        self.lock().contended.is_some_and(|at| at.elapsed() < CONTENDED)
+    }
+
+    /// What was found was no longer there.
+    pub fn contended(&self) {
+        self.lock().contended = Some(Instant::now());
     }
 
     /// A claim begins: the places to start from; none if it should look from the beginning.
@@ -134,23 +164,23 @@ impl Heads {
     }
 
     /// A claim that looked from `known` on has left nothing before `reached` of what it looked at.
-    pub fn raise(&self, known: &BTreeMap<QueueId, Head>, reached: BTreeMap<QueueId, Floor>) {
+    pub fn raise(&self, known: &BTreeMap<QueueId, Head>, reached: &BTreeMap<QueueId, Floor>) {
         let mut inner = self.lock();
-        for (queue, reached) in reached {
-            let mut head = match known.get(&queue) {
+        for (queue, &reached) in reached {
+            let mut head = match known.get(queue) {
                 Some(known) if reached < known.floor => Head {
                     floor: known.floor,
                     alone: known.alone.range(reached..).copied().collect(),
                 },
                 Some(_) | None => Head { floor: reached, alone: BTreeSet::new() },
             };
-            if let Some(filed) = inner.filed.get(&queue) {
+            if let Some(filed) = inner.filed.get(queue) {
                 head.begin_at(filed.floor);
                 for place in &filed.alone {
                     head.file(*place);
                 }
             }
-            inner.heads.insert(queue, head);
+            inner.heads.insert(*queue, head);
         }
     }
 
@@ -182,10 +212,21 @@ impl Heads {
     }
 
     /// Places were filed.
-    pub fn file(&self, places: impl Iterator<Item = Ready>) {
+    pub fn file<'r>(&self, places: impl Iterator<Item = &'r Ready>) {
         let mut inner = self.lock();
         for ready in places {
-            inner.file(ready.queue, (ready.rank, ready.turn.0));
+            inner.file(ready.queue, floor_of(ready));
+        }
+    }
+
+    /// Places were taken, whether or not by who looked there.
+    pub fn gone<'r>(&self, places: impl Iterator<Item = &'r Ready>) {
+        let mut inner = self.lock();
+        for ready in places {
+            let Inner { heads, filed, .. } = &mut *inner;
+            for head in [heads, filed].into_iter().filter_map(|all| all.get_mut(&ready.queue)) {
+                head.alone.remove(&floor_of(ready));
+            }
         }
     }
 
@@ -221,10 +262,14 @@ mod tests {
 
     const QUEUE: QueueId = QueueId(7);
 
+    fn at(rank: i32, turn: i64) -> Floor {
+        (rank, turn, 0, Uuid::nil())
+    }
+
     fn heads_at(floor: Floor) -> Heads {
         let heads = Heads::default();
         heads.looked();
-        heads.raise(&BTreeMap::new(), BTreeMap::from([(QUEUE, floor)]));
+        heads.raise(&BTreeMap::new(), &BTreeMap::from([(QUEUE, floor)]));
         heads
     }
 
@@ -234,45 +279,60 @@ mod tests {
 
     #[test]
     fn what_is_filed_before_the_beginning_is_looked_up_by_itself() {
-        let heads = heads_at((9_000, 500));
+        let heads = heads_at(at(9_000, 500));
         heads.file_at(
-            [(QUEUE, (8_990, 3)), (QUEUE, (9_000, 400)), (QUEUE, (9_000, 900))].into_iter(),
+            [(QUEUE, at(8_990, 3)), (QUEUE, at(9_000, 400)), (QUEUE, at(9_000, 900))].into_iter(),
         );
-        let alone = [((8_990, 3), (8_990, 3)), ((9_000, 400), (9_000, 400))];
-        assert_eq!(ranges(&heads), [alone[0], alone[1], ((9_000, 500), LAST)]);
+        let alone = [(at(8_990, 3), at(8_990, 3)), (at(9_000, 400), at(9_000, 400))];
+        assert_eq!(ranges(&heads), [alone[0], alone[1], (at(9_000, 500), LAST)]);
     }
 
     #[test]
     fn a_claim_that_goes_beyond_them_leaves_none_and_keeps_what_was_filed_meanwhile() {
-        let heads = heads_at((9_000, 500));
-        heads.file_at([(QUEUE, (8_990, 3))].into_iter());
+        let heads = heads_at(at(9_000, 500));
+        heads.file_at([(QUEUE, at(8_990, 3))].into_iter());
         let known = heads.begin();
-        heads.file_at([(QUEUE, (9_000, 520)), (QUEUE, (9_000, 700))].into_iter());
-        heads.raise(&known, BTreeMap::from([(QUEUE, (9_000, 600))]));
-        let expected = [((9_000, 520), (9_000, 520)), ((9_000, 600), LAST)];
+        heads.file_at([(QUEUE, at(9_000, 520)), (QUEUE, at(9_000, 700))].into_iter());
+        heads.raise(&known, &BTreeMap::from([(QUEUE, at(9_000, 600))]));
+        let expected = [(at(9_000, 520), at(9_000, 520)), (at(9_000, 600), LAST)];
         assert_eq!(ranges(&heads), expected);
     }
 
     #[test]
+    fn what_was_taken_without_looking_is_not_looked_up() {
+        let heads = heads_at(at(9_000, 500));
+        let of = |number: u128| Ready {
+            rank: 8_990,
+            turn: ff_core::time::Millis(3),
+            execution: ff_core::ids::ExecutionId::solo(Uuid::from_u128(number)),
+            queue: QUEUE,
+        };
+        heads.file([of(1), of(2)].iter());
+        heads.gone([of(1)].iter());
+        assert_eq!(ranges(&heads), [(floor_of(&of(2)), floor_of(&of(2))), (at(9_000, 500), LAST)]);
+    }
+
+    #[test]
     fn a_claim_that_ends_among_them_leaves_the_others() {
-        let heads = heads_at((9_000, 500));
-        heads.file_at([(QUEUE, (8_990, 3)), (QUEUE, (8_990, 9))].into_iter());
+        let heads = heads_at(at(9_000, 500));
+        heads.file_at([(QUEUE, at(8_990, 3)), (QUEUE, at(8_990, 9))].into_iter());
         let known = heads.begin();
-        heads.raise(&known, BTreeMap::from([(QUEUE, (8_990, 9))]));
-        assert_eq!(ranges(&heads), [((8_990, 9), (8_990, 9)), ((9_000, 500), LAST)]);
+        heads.raise(&known, &BTreeMap::from([(QUEUE, at(8_990, 9))]));
+        assert_eq!(ranges(&heads), [(at(8_990, 9), at(8_990, 9)), (at(9_000, 500), LAST)]);
     }
 
     #[test]
     fn a_queue_with_too_many_of_them_begins_at_the_first() {
-        let heads = heads_at((9_000, 500));
-        let places = (0..=ALONE_MAX).map(|n| (QUEUE, (9_000, 100 + i64::try_from(n).unwrap_or(0))));
+        let heads = heads_at(at(9_000, 500));
+        let places =
+            (0..=ALONE_MAX).map(|n| (QUEUE, at(9_000, 100 + i64::try_from(n).unwrap_or(0))));
         heads.file_at(places.clone());
-        assert_eq!(ranges(&heads), [((9_000, 100), LAST)]);
+        assert_eq!(ranges(&heads), [(at(9_000, 100), LAST)]);
         // The same while a claim is under way.
-        let heads = heads_at((9_000, 50));
+        let heads = heads_at(at(9_000, 50));
         let known = heads.begin();
         heads.file_at(places);
-        heads.raise(&known, BTreeMap::from([(QUEUE, (9_000, 500))]));
-        assert_eq!(ranges(&heads), [((9_000, 100), LAST)]);
+        heads.raise(&known, &BTreeMap::from([(QUEUE, at(9_000, 500))]));
+        assert_eq!(ranges(&heads), [(at(9_000, 100), LAST)]);
     }
 }

@@ -22,8 +22,9 @@ use uuid::Uuid;
 use super::choice::Choice;
 use super::heads::{Floor, Head};
 use super::passed::Passed;
+use super::same;
 use crate::apply::State;
-use crate::codec::{Params, Reader, Tid, read_encoding, read_row};
+use crate::codec::{Params, Reader, Tid, partition, read_encoding, read_row};
 use crate::connection::{Session, Step, Trouble};
 use crate::load::Wanted;
 use crate::statements::{lease, ready, timer};
@@ -60,8 +61,13 @@ impl Promoted {
         let queues: Vec<i64> = r.take("queues")?;
         let ranks: Vec<i32> = r.take("ranks")?;
         let turns: Vec<i64> = r.take("turns")?;
-        let floors = ranks.into_iter().zip(turns);
-        Ok(Self { moved: queues.into_iter().map(QueueId).zip(floors).collect(), next })
+        let partitions: Vec<i16> = r.take("partitions")?;
+        let ids: Vec<Uuid> = r.take("executions")?;
+        let moved = queues.into_iter().zip(ranks).zip(turns).zip(partitions.into_iter().zip(ids));
+        let moved = moved.map(|(((queue, rank), turn), (partition, id))| {
+            (QueueId(queue), (rank, turn, partition, id))
+        });
+        Ok(Self { moved: moved.collect(), next })
     }
 
     /// When the next delay is over: at once, if there were more than one batch of them.
@@ -107,6 +113,10 @@ pub struct Place {
 /// What a claim looks at.
 pub struct Look<'a> {
     asks: &'a [ClaimAsk],
+    /// Whether it may be a repeat, whatever the asks say.
+    again: bool,
+    /// Whether it locks what it finds.
+    locks: bool,
     now: Millis,
     begin: BTreeMap<QueueId, Head>,
     /// Asks for the same lanes with the same capabilities look together.
@@ -127,7 +137,7 @@ pub struct Look<'a> {
 impl<'a> Look<'a> {
     /// Looks from where queues are known to begin.
     pub fn new(
-        asks: &'a [ClaimAsk],
+        (asks, again): (&'a [ClaimAsk], bool),
         now: Millis,
         begin: BTreeMap<QueueId, Head>,
         wide: bool,
@@ -140,6 +150,8 @@ impl<'a> Look<'a> {
         }
         Self {
             asks,
+            again,
+            locks: true,
             now,
             begin,
             groups,
@@ -175,10 +187,27 @@ impl<'a> Look<'a> {
         self.asks.iter().map(max).sum::<usize>() + self.extra
     }
 
+    /// A look that locks nothing and moves no delays; whether it found all that there is to know.
+    pub async fn glance(
+        &mut self,
+        state: &State,
+        session: &mut Session<'_>,
+    ) -> Result<bool, Trouble> {
+        self.locks = false;
+        let heads = session.fly(&self.head_steps()).await;
+        self.locks = true;
+        self.read_heads(state, heads?)?;
+        let plain = |place: &Place| {
+            place.execution.as_ref().is_ok_and(|execution| execution.input_from.is_none())
+        };
+        Ok(!self.found_nothing() && self.heads.iter().flatten().all(plain))
+    }
+
     /// The first flight, and whatever it shows to be needed besides.
     pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
         let promotes = state.delays.is_due(self.now);
-        let asked = state.heads.unasked(self.asks.iter().map(|ask| ask.claim_id));
+        let known = self.asks.iter().filter(|ask| self.again || !ask.fresh);
+        let asked = state.heads.unasked(known.map(|ask| ask.claim_id));
         let mut steps = vec![Step::Begin];
         if promotes {
             steps.push(promotion(self.now));
@@ -272,8 +301,9 @@ impl<'a> Look<'a> {
         state: &State,
         session: &mut Session<'_>,
     ) -> Result<Result<bool, Duration>, Trouble> {
+        let end = session.is_open().then_some(Step::Commit);
         if let Err(wait) = state.heads.again() {
-            session.fly(&[Step::Commit]).await?;
+            session.fly(end.as_slice()).await?;
             return Ok(Err(wait));
         }
         let begun = Instant::now();
@@ -283,7 +313,7 @@ impl<'a> Look<'a> {
                 .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY);
             Step::Run(ready::any, params)
         };
-        let steps = self.groups.iter().map(any).chain([Step::Commit]).collect::<Vec<_>>();
+        let steps = self.groups.iter().map(any).chain(end).collect::<Vec<_>>();
         let answers = session.fly(&steps).await?;
         state.heads.cost(begun.elapsed());
         let mut found = answers.iter().flatten().map(|row| Reader::new(row).take::<bool>("any"));
@@ -307,14 +337,11 @@ impl<'a> Look<'a> {
             let params = Params::new()
                 .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
                 .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY)
-                .all(ranges.iter().map(|(queue, _)| *queue), Type::INT8_ARRAY)
-                .all(ranges.iter().map(|(_, (from, _))| from.0), Type::INT4_ARRAY)
-                .all(ranges.iter().map(|(_, (from, _))| from.1), Type::INT8_ARRAY)
-                .all(ranges.iter().map(|(_, (_, to))| to.0), Type::INT4_ARRAY)
-                .all(ranges.iter().map(|(_, (_, to))| to.1), Type::INT8_ARRAY)
-                .count(limit + self.spare)
-                .count(limit);
-            Step::Run(ready::head, params)
+                .all(ranges.iter().map(|(queue, _)| *queue), Type::INT8_ARRAY);
+            let params = floors(params, ranges.iter().map(|(_, (from, _))| *from));
+            let params = floors(params, ranges.iter().map(|(_, (_, to))| *to));
+            let sql = if self.locks { ready::head } else { ready::glance };
+            Step::Run(sql, params.count(limit + self.spare).count(limit))
         };
         self.groups.iter().map(step).collect()
     }
@@ -344,8 +371,25 @@ impl<'a> Look<'a> {
         &self.begin
     }
 
+    /// The delays that were moved and not leased.
+    pub fn moved(&self, leased: &[Vec<Leased>]) -> Vec<(QueueId, Floor)> {
+        let gone: BTreeSet<_> =
+            leased.iter().flatten().map(|one| one.execution.id.uuid()).collect();
+        let left = self.promoted.moved.iter().filter(|(_, floor)| !gone.contains(&floor.3));
+        left.copied().collect()
+    }
+
+    /// The places found before where the queues were taken to begin because of them.
+    pub fn left(&self, reached: &BTreeMap<QueueId, Floor>) -> Vec<(QueueId, Floor)> {
+        let places = self.heads.iter().flatten();
+        let before = places.filter(|place| {
+            reached.get(&place.queue).is_some_and(|reached| place.floor <= *reached)
+        });
+        before.map(|place| (place.queue, place.floor)).collect()
+    }
+
     /// How far the queues are empty once `leased` is gone from them: to the first place that was
-    /// left, or to where the last one was taken.
+    /// left, or to behind the last one that was taken.
     pub fn reached(&self, leased: &[Vec<Leased>]) -> BTreeMap<QueueId, Floor> {
         let gone: BTreeSet<_> = leased.iter().flatten().map(|one| one.execution.id).collect();
         let mut floors = BTreeMap::new();
@@ -354,27 +398,36 @@ impl<'a> Look<'a> {
             if done.contains(&place.queue) {
                 continue;
             }
-            if !gone.contains(&place.id) {
+            let floor = if gone.contains(&place.id) {
+                let (rank, turn, partition, id) = place.floor;
+                (rank, turn, partition, Uuid::from_u128(id.as_u128().saturating_add(1)))
+            } else {
                 done.insert(place.queue);
-            }
-            floors.insert(place.queue, place.floor);
+                place.floor
+            };
+            floors.insert(place.queue, floor);
         }
         floors
     }
 }
 
-fn same(a: &ClaimAsk, b: &ClaimAsk) -> bool {
-    a.lanes == b.lanes && a.capabilities == b.capabilities
+fn floors(params: Params<'_>, all: impl Iterator<Item = Floor> + Clone) -> Params<'_> {
+    params
+        .all(all.clone().map(|floor| floor.0), Type::INT4_ARRAY)
+        .all(all.clone().map(|floor| floor.1), Type::INT8_ARRAY)
+        .all(all.clone().map(|floor| floor.2), Type::INT2_ARRAY)
+        .all(all.map(|floor| floor.3), Type::UUID_ARRAY)
 }
 
 fn read_place(row: &Row) -> Result<Place, StoreError> {
     let mut r = Reader::new(row);
     let queue = QueueId(r.take("queue")?);
-    let floor = (r.take("rank")?, r.take("turn_ms")?);
+    let (rank, turn) = (r.take("rank")?, r.take("turn_ms")?);
     let places = r.take("places")?;
     let at = (r.take("place")?, r.take("at")?);
     let mut ahead = r.clone();
     let id = ahead.id()?;
+    let floor = (rank, turn, partition(id), id.uuid());
     let columns = read_row(&mut r);
     let rest = |r: &mut Reader<'_>| -> Result<_, StoreError> {
         let encoding = read_encoding(r)?;

@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 17] = [
     "ff_execution_row",
     "ff_new_execution_row",
     "ff_lease_row",
@@ -30,6 +30,8 @@ pub const NAMES: [&str; 15] = [
     "ff_waitpoint_row",
     "ff_signal_row",
     "ff_suspend_key_row",
+    "ff_claim_row",
+    "ff_complete_row",
 ];
 
 /// An array of records.

@@ -28,6 +28,10 @@ const EVERY: &[(&str, &str)] = &[
 const BY_KEY: &[(&str, &str)] =
     &[("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_seqscan", "off")];
 
+/// What sessions that claim are set to besides. They pass over what others hold, or rest on nobody
+/// holding it: whoever has to wait after all is better off looking again.
+const IMPATIENT: &[(&str, &str)] = &[("lock_timeout", "100ms")];
+
 /// Where a database is.
 #[derive(Clone)]
 pub struct Address {
@@ -87,7 +91,7 @@ impl Address {
             format!("begin{how}{settings}")
         };
         Ok(Self {
-            begin: begin(Purpose::Claim),
+            begin: begin(Purpose::Read),
             begin_scan: begin(Purpose::Scan),
             begin_snapshot: begin(Purpose::Snapshot),
             config,
@@ -234,7 +238,12 @@ fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
         Purpose::Scan => &[],
         Purpose::Read | Purpose::Snapshot | Purpose::Write(_) | Purpose::Claim => BY_KEY,
     };
-    let fixed = EVERY.iter().chain(writing).map(|(name, value)| (*name, (*value).to_owned()));
+    let claiming = if purpose == Purpose::Claim { IMPATIENT } else { &[] };
+    let fixed = EVERY
+        .iter()
+        .chain(writing)
+        .chain(claiming)
+        .map(|(name, value)| (*name, (*value).to_owned()));
     std::iter::once(("search_path", quoted(schema))).chain(fixed).collect()
 }
 

@@ -5,27 +5,32 @@
 //!
 //! One connection listens. A process that idles holds a shared advisory lock on it; whoever has
 //! committed something checks that lock with the one statement that also notifies, at most once
-//! in [`PAUSE`]. A process that begins to idle looks again after it took the lock, so nothing
+//! in [`PAUSE`]; while others are known to idle, the wake-up travels with what they are to be woken for.
+//! A process that begins to idle looks again after it took the lock, so nothing
 //! falls between. While the connection is down, waiters look for themselves.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use ff_core::backend::Interest;
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
-use super::{Address, Purpose};
+use super::{Address, Purpose, Step};
+use crate::codec::Params;
 use crate::statements::wake;
 
 /// Between two wake-ups of one process.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The same while nobody idles. Whoever begins to idle looks once more by itself.
 const PAUSE_UNHEARD: Duration = Duration::from_millis(20);
+/// For how long others are taken to idle that were found to.
+const HEARD: Duration = Duration::from_millis(100);
 /// How long a process counts as idle after its last waiter went.
 const LINGER: Duration = Duration::from_secs(2);
 /// Between two tries to connect.
@@ -48,11 +53,24 @@ pub struct Signals {
     waiters: AtomicUsize,
     /// Whether other processes can reach us.
     listening: AtomicBool,
+    /// Where others listen.
+    channel: String,
+    /// What we sign with, so that we do not wake ourselves. It is made of digits, and NOTES of letters.
+    name: u64,
+    told: Mutex<Told>,
+}
+
+/// When others were last told something.
+#[derive(Default)]
+struct Told {
+    at: Option<Instant>,
+    /// When it was last found that some idled.
+    heard: Option<Instant>,
 }
 
 impl Signals {
-    /// Nothing has happened yet.
-    pub fn new() -> Arc<Self> {
+    /// Nothing has happened yet in `schema`.
+    pub fn new(schema: &str) -> Arc<Self> {
         Arc::new(Self {
             work: watch::Sender::new(0),
             events: watch::Sender::new(0),
@@ -63,6 +81,9 @@ impl Signals {
             stir: Notify::new(),
             waiters: AtomicUsize::new(0),
             listening: AtomicBool::new(false),
+            channel: Meeting::of(schema).channel,
+            name: rand::random(),
+            told: Mutex::default(),
         })
     }
 
@@ -77,11 +98,32 @@ impl Signals {
         }
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("no holder of this lock panics")
+    }
+
+    /// The statement that tells others of what is about to be committed, to travel behind it; nothing
+    /// unless some idle for certain and have not been told something just now.
+    pub fn note(&self, concerns: impl Fn(Interest) -> bool) -> Option<Step<'_>> {
+        let letters = NOTES.iter().filter(|(interest, _)| concerns(*interest));
+        let note = self.signed(letters.map(|(_, letter)| *letter))?;
+        let mut told = self.told();
+        let within = |at: Option<Instant>, time| at.is_some_and(|at| at.elapsed() < time);
+        if !within(told.heard, HEARD) || within(told.at, PAUSE) {
+            return None;
+        }
+        told.at = Some(Instant::now());
+        Some(Step::Run(wake::note, Params::new().text(Some(&self.channel)).one(note, Type::TEXT)))
+    }
+
     /// Something was committed here that concerns some: wakes who waits here, and soon who waits
-    /// elsewhere.
-    pub fn committed(&self, concerns: impl Fn(Interest) -> bool) {
+    /// elsewhere, unless they were `told` with it.
+    pub fn committed(&self, told: bool, concerns: impl Fn(Interest) -> bool) {
         for interest in Interest::ALL.into_iter().filter(|interest| concerns(*interest)) {
             self.bump(interest);
+        }
+        if told {
+            return;
         }
         let mut any = false;
         for ((interest, _), untold) in NOTES.iter().zip(&self.untold) {
@@ -96,10 +138,15 @@ impl Signals {
     }
 
     /// What others have yet to be told; they are about to be.
-    fn note(&self) -> String {
+    fn untold(&self) -> Option<String> {
         let untold = NOTES.iter().zip(&self.untold);
         let told = untold.filter(|(_, untold)| untold.swap(false, Ordering::SeqCst));
-        told.map(|((_, letter), _)| *letter).collect()
+        self.signed(told.map(|((_, letter), _)| *letter))
+    }
+
+    fn signed(&self, letters: impl Iterator<Item = char>) -> Option<String> {
+        let letters: String = letters.collect();
+        (!letters.is_empty()).then(|| format!("{letters}{}", self.name))
     }
 
     fn bump(&self, interest: Interest) {
@@ -180,9 +227,12 @@ async fn session(address: &Address, signals: &Signals, meeting: &Meeting) -> Res
     let config = address.config(Purpose::Read);
     let (client, mut connection) = config.connect(address.tls.clone()).await?;
     let mut messages = poll_fn(move |cx| connection.poll_message(cx));
+    let own = signals.name.to_string();
     let hear = async {
         while let Some(message) = messages.next().await {
-            if let AsyncMessage::Notification(note) = message? {
+            if let AsyncMessage::Notification(note) = message?
+                && note.payload().trim_start_matches(|letter: char| letter.is_alphabetic()) != own
+            {
                 for (interest, letter) in NOTES {
                     if note.payload().contains(letter) {
                         signals.bump(interest);
@@ -193,7 +243,9 @@ async fn session(address: &Address, signals: &Signals, meeting: &Meeting) -> Res
         Ok(())
     };
     let speak = async {
-        client.batch_execute(&format!("listen {}", meeting.channel)).await?;
+        // What is told here need not outlive the server, so nobody waits for it to be flushed.
+        let listen = format!("set synchronous_commit = off; listen {}", meeting.channel);
+        client.batch_execute(&listen).await?;
         speak(&client, signals, meeting).await
     };
     tokio::select! {
@@ -217,9 +269,10 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             // Whatever came before the lock was told to nobody: look again.
             wake_all(signals);
         }
-        let note = signals.note();
-        if !note.is_empty() {
+        if let Some(note) = signals.untold() {
             let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
+            let now = Some(Instant::now());
+            *signals.told() = Told { at: now, heard: now.filter(|_| !heard.is_empty()) };
             tokio::time::sleep(if heard.is_empty() { PAUSE_UNHEARD } else { PAUSE }).await;
             continue;
         }

@@ -5,10 +5,10 @@ use ff_core::text::Kid;
 use ff_core::time::Millis;
 
 use super::{
-    Rows, event_rows, executions, leases, new_executions, payloads, placed_ready, ready_rows,
-    renews, step_rows, timer_rows,
+    Rows, event_rows, executions, leases, new_executions, payloads, ready_rows, renews, step_rows,
+    timer_rows,
 };
-use crate::codec::{Params, Tid, ToWrite};
+use crate::codec::{Params, ToWrite};
 use crate::connection::Step;
 use crate::statements::hot;
 
@@ -31,12 +31,6 @@ impl Rows<'_> {
         );
         let (ended, granted) = (before().count(), after().count());
         let placed = self.updated.iter().all(ToWrite::is_placed);
-        let freed: Option<Vec<Tid>> = set
-            .ready
-            .remove
-            .iter()
-            .map(|ready| self.places.ready.get(&ready.execution).copied())
-            .collect();
         let journal = !set.held.is_empty() || !set.steps.is_empty();
         match (inserted, updated, ended, granted) {
             _ if other || !placed || self.alike.is_some() => None, // not ours: a guard, not a variant
@@ -63,21 +57,15 @@ impl Rows<'_> {
                 let params = ready_rows(params, &set.ready.insert);
                 Some(Step::Run(hot::start, leases(params, after().map(|row| (row, None)))))
             }
-            (0, 1.., 0, 1..)
-                if set.blobs.is_empty()
-                    && set.ready.insert.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = leases(executions(&self.updated), after().map(|row| (row, None)));
-                let params = placed_ready(params, &set.ready.remove, &freed?).count(updated);
-                Some(Step::Run(hot::claim, params))
-            }
+            (0, 1.., 0, 1..) => self.claim(),
             (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
+                if let Some(step) = self.complete() {
+                    return Some(step);
+                }
                 let params = executions(&self.updated);
                 let params = leases(params, before().map(|row| (row, Some(row))));
                 let params = timer_rows(payloads(params, &self.apart), &set.timers.insert);
-                let params = ready_rows(event_rows(params, &self.events), &set.ready.insert);
+                let params = ready_rows(event_rows(params, self.event_rows()), &set.ready.insert);
                 Some(Step::Run(hot::finish, params.count(updated).count(ended)))
             }
             _ => None, // not ours: counts
@@ -108,7 +96,7 @@ impl Rows<'_> {
             .rows("ff_waitpoint_row", waitpoints)
             .rows("ff_signal_row", signals);
         let params = timer_rows(ready_rows(params, &set.ready.insert), &set.timers.insert);
-        let params = event_rows(params, &self.events).count(self.updated.len());
+        let params = event_rows(params, self.event_rows()).count(self.updated.len());
         let params: Params<'a> = timer_rows(params.count(ended().count()), &set.timers.remove);
         let params = params.text(signs.map(|(kid, _)| kid.as_str()));
         let params = params.number(signs.map_or(0, |(_, since)| since.0));

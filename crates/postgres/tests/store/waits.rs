@@ -3,12 +3,15 @@
 //! before its execution was locked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_conformance::audit;
+use ff_conformance::world::waits::Mailbox;
 use ff_conformance::world::{World, code};
-use ff_core::backend::Duty;
+use ff_core::backend::{Claims, Duty};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::cancel_owed::CancelOwed;
+use ff_core::decide::create::Create;
 use ff_core::decide::keys::{RotateKey, Rotated, SecretHex};
 use ff_core::error::Code;
 use ff_core::execution::State;
@@ -174,6 +177,92 @@ async fn what_was_suspended_and_resumed_elsewhere_is_held_anew() {
     assert_eq!(code(holder.complete(id, fence).await), Code::StaleLease);
     other.complete(id, resumed.leased.fence).await.unwrap();
     assert_eq!(holder.state(id).await, PublicState::Completed);
+}
+
+/// Claims up to `max`, under an id that nobody has used.
+async fn claim_new_of(world: &World, max: u32) -> Claims {
+    let lanes = vec![world.draft().lane];
+    let ask = ff_core::ClaimAsk { lanes, fresh: true, ..ask("default", max) };
+    world.store.backend.claim(&[ask]).await.unwrap()
+}
+
+async fn claim_new(world: &World, max: u32) -> Vec<ff_core::ExecutionId> {
+    ids(&claim_new_of(world, max).await)
+}
+
+fn ids(claims: &Claims) -> Vec<ff_core::ExecutionId> {
+    claims.given.iter().flatten().map(|claimed| claimed.leased.execution.id).collect()
+}
+
+/// Executions of these priorities, all of which wait for a signal.
+async fn suspended(world: &World, priorities: &[i32]) -> Vec<Mailbox> {
+    let mut mailboxes = Vec::new();
+    for priority in priorities {
+        let of = Create { priority: *priority, ..draft(world) };
+        create(world.store.backend.as_ref(), of).await;
+        let lanes = vec![world.draft().lane];
+        let ask = ff_core::ClaimAsk { lanes, ..ask("default", 1) };
+        let given = world.store.backend.claim(&[ask]).await.unwrap().given.remove(0).remove(0);
+        let (id, fence) = (given.leased.execution.id, given.leased.fence);
+        mailboxes.push(world.suspend(world.pause(id, fence)).await.remove(0));
+    }
+    // Nothing is left, and the store knows.
+    assert!(claim_new(world, 1).await.is_empty());
+    mailboxes
+}
+
+#[tokio::test]
+async fn what_was_let_go_here_is_claimed_in_its_order() {
+    let stores = Stores::new();
+    let world = stores.open().await;
+    let mailboxes = suspended(&world, &[10, 30, 20]).await;
+    for mailbox in &mailboxes {
+        let effect = world.deliver(mailbox.signal(&world, "go")).await;
+        assert_eq!(effect, Effect::ConditionSatisfied);
+    }
+    let [low, high, middle] = [0, 1, 2].map(|at: usize| mailboxes[at].id);
+    let claims = claim_new_of(&world, 2).await;
+    assert_eq!(ids(&claims), [high, middle]);
+    assert!(!claims.emptied, "what others filed since the last look is not known");
+    // What is created meanwhile has its place among them.
+    let of = Create { priority: 15, ..draft(&world) };
+    let new = create(world.store.backend.as_ref(), of).await;
+    assert_eq!(claim_new(&world, 2).await, [new, low]);
+    audit::audit(&(world.store.dump)(), world.now());
+}
+
+#[tokio::test]
+async fn what_somebody_holds_for_long_holds_up_no_claim() {
+    let stores = Stores::new();
+    let world = stores.open().await;
+    let backend = world.store.backend.as_ref();
+    create(backend, draft(&world)).await;
+    assert_eq!(claim_new(&world, 1).await.len(), 1, "where the queue begins is known from here on");
+    let held = create(backend, draft(&world)).await;
+    let free = create(backend, draft(&world)).await;
+    let mut other = stores.connect().await;
+    let lock = other.transaction().await.unwrap();
+    let sql = "select from ff_exec_core where execution_id = $1 for update";
+    assert_eq!(lock.query(sql, &[&held.uuid()]).await.unwrap().len(), 1);
+    let claim = tokio::time::timeout(Duration::from_secs(3), claim_new(&world, 2));
+    assert_eq!(claim.await.expect("it waits for nobody for long"), [free]);
+    lock.rollback().await.unwrap();
+    assert_eq!(claim_new(&world, 2).await, [held]);
+    audit::audit(&(world.store.dump)(), world.now());
+}
+
+#[tokio::test]
+async fn what_was_let_go_here_and_taken_elsewhere_is_not_given_from_memory() {
+    let stores = Stores::new();
+    let (here, there) = (stores.open().await, stores.open().await);
+    let mailboxes = suspended(&here, &[20, 10, 5]).await;
+    for mailbox in &mailboxes {
+        here.deliver(mailbox.signal(&here, "go")).await;
+    }
+    assert_eq!(claim_new(&there, 1).await, [mailboxes[0].id]);
+    there.cancel(mailboxes[1].id).await.unwrap();
+    assert_eq!(claim_new(&here, 3).await, [mailboxes[2].id]);
+    audit::audit(&(here.store.dump)(), here.now());
 }
 
 #[tokio::test]

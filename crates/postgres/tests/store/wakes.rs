@@ -1,6 +1,7 @@
 //! Wake-ups between stores: those who wait are told, those who do not cost nothing, and a lost
 //! connection costs only time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,27 +122,32 @@ async fn a_waiter_that_is_told_of_a_delay_learns_when_it_is_over() {
     assert_eq!(there.promote().await, Some(due));
 }
 
-/// Hears what is told on the channel of a schema, whose name every process computes alike.
-async fn overhear(schema: &str) -> (Client, UnboundedReceiver<String>) {
+/// The channel of a schema, whose name every process computes alike.
+fn channel(schema: &str) -> String {
     let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
+    format!("ff_{hash:016x}")
+}
+
+/// Hears what is told there.
+async fn overhear(schema: &str) -> (Client, UnboundedReceiver<(i32, String)>) {
     let (client, mut connection) = tokio_postgres::connect(server::url(), NoTls).await.unwrap();
     let (heard, hearing) = unbounded_channel();
     tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
         while let Some(Ok(message)) = messages.next().await {
             if let AsyncMessage::Notification(note) = message {
-                drop(heard.send(note.payload().to_owned()));
+                drop(heard.send((note.process_id(), note.payload().to_owned())));
             }
         }
     });
-    client.batch_execute(&format!("listen ff_{hash:016x}")).await.unwrap();
+    client.batch_execute(&format!("listen {}", channel(schema))).await.unwrap();
     (client, hearing)
 }
 
 /// What was heard until now; whoever had something to tell has told it by then.
-async fn so_far(hearing: &mut UnboundedReceiver<String>) -> usize {
+async fn so_far(hearing: &mut UnboundedReceiver<(i32, String)>) -> usize {
     let mut count = 0;
     while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(500), hearing.recv()).await {
         count += 1;
@@ -163,6 +169,40 @@ async fn nobody_is_told_while_nobody_waits_and_few_times_while_somebody_does() {
     commit().await;
     let told = so_far(&mut hearing).await;
     assert!((1..=COMMITS / 2).contains(&told), "{told} times for {COMMITS} commits");
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn who_is_known_to_idle_is_told_with_the_commit_and_nobody_wakes_itself() {
+    let stores = Stores::new();
+    let (here, there) = (named(&stores, "a", NEVER).await, named(&stores, "b", NEVER).await);
+    let (db, mut hearing) = overhear(&stores.schema.name).await;
+    let waiter = waiting_reader(&there);
+    idling(&db, &app(&stores, "b"), 0).await;
+    let work = || here.store.backend.generation(Interest::Work);
+    let (before, mut created) = (work(), 0);
+    // Some are told by the connection that listens, the others by the one that creates.
+    let mut by = BTreeSet::new();
+    let told = async {
+        while by.len() < 2 {
+            create(&*here.store.backend, draft(&here)).await;
+            created += 1;
+            while let Ok((who, note)) = hearing.try_recv() {
+                assert!(note.starts_with('w'), "{note}");
+                by.insert(who);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    // What somebody else says is heard, after what it said itself was passed over.
+    db.execute("select pg_notify($1, 'w')", &[&channel(&stores.schema.name)]).await.unwrap();
+    let heard = async {
+        while work() < before + created + 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.unwrap();
+    assert_eq!(work(), before + created + 1);
     waiter.abort();
 }
 
