@@ -229,7 +229,7 @@ impl Said {
         match message[0] {
             b'Q' => {
                 let ends = query.starts_with(b"commit");
-                self.listens |= query.starts_with(b"listen");
+                self.listens |= contains(query, b"listen ");
                 self.begun = !ends && (self.begun || query.starts_with(b"begin"));
                 ends && !self.listens
             }
