@@ -365,6 +365,7 @@ macro_rules! suite {
                 a_call_on_a_missing_execution_is_not_found
                 several_keys_are_read_at_once
                 several_payloads_are_read_at_once
+                a_fate_is_told_with_its_result
                 a_snapshot_of_what_waits
                 a_snapshot_follows_the_execution
                 the_views_agree

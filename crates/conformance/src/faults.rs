@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::backend::{Due, Duty, EventPage, Fate, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome};
 use ff_core::event::{Cursor, Filter};
 use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::Millis;
-use ff_core::{Agenda, Backend, ClaimAsk, Claims, Config};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims, Config, ExecutionId};
 
 /// When a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +147,10 @@ impl<O: Obstacle> Backend for Obstructed<O> {
 
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
         self.call(Call::Read, self.inner.blobs(refs)).await
+    }
+
+    async fn fate(&self, id: ExecutionId) -> Result<Fate, StoreError> {
+        self.call(Call::Read, self.inner.fate(id)).await
     }
 
     fn generation(&self, interest: Interest) -> u64 {

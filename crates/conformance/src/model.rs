@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::backend::{Due, Duty, EventPage, Fate, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::attempt_timeout::TimeOutAttempt;
 use ff_core::decide::deadline::ExpireExecution;
@@ -277,6 +277,10 @@ impl Backend for Model {
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
         let tables = self.tables();
         Ok(refs.iter().filter_map(|at| tables.blobs.get(at).cloned()).collect())
+    }
+
+    async fn fate(&self, id: ExecutionId) -> Result<Fate, StoreError> {
+        Ok(Fate::of(self.tables().executions.get(&id)))
     }
 
     fn generation(&self, interest: Interest) -> u64 {

@@ -13,12 +13,12 @@ use crate::command::{Command, Outcome};
 use crate::decide::claim::{Claim, Leased};
 use crate::error::{Code, Rejection};
 use crate::event::{Cursor, FeedEvent, Filter};
-use crate::execution::Worker;
+use crate::execution::{Execution, State, Worker};
 use crate::fold::{Blob, BlobRef, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{self, Config};
 use crate::query::{Listing, Page, Query};
-use crate::state::words;
+use crate::state::{PublicState, words};
 use crate::text::{LaneId, Namespace, check_capabilities};
 use crate::time::Millis;
 
@@ -251,6 +251,49 @@ pub struct EventPage {
     pub next: Cursor,
 }
 
+/// Whether and how an execution has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// There is no such execution.
+    Unknown,
+    /// It goes on.
+    Open,
+    /// It has ended.
+    Ended(Ended),
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// In which state it is.
+    pub state: PublicState,
+    /// Its result, if it succeeded with one.
+    pub result: Option<Kept>,
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// This is it.
+    Here(Blob),
+    /// It is to be read.
+    There(BlobRef),
+}
+
+impl Fate {
+    /// Of an execution that was loaded.
+    pub fn of(x: Option<&Execution>) -> Self {
+        match x.map(|x| (x, &x.state)) {
+            None => Self::Unknown,
+            Some((x, State::Terminal(t))) => Self::Ended(Ended {
+                state: t.ending.outcome().into(),
+                result: BlobRef::result(x).map(Kept::There),
+            }),
+            Some((_, State::Runnable(_) | State::Active(_) | State::Suspended(_))) => Self::Open,
+        }
+    }
+}
+
 /// What a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Interest {
@@ -308,6 +351,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Reads bytes; absent ones are left out.
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError>;
+
+    /// Whether and how an execution has ended, cheaply: it is asked by everybody who waits for one.
+    async fn fate(&self, id: ExecutionId) -> Result<Fate, StoreError>;
 
     /// The number of changes so far that concern `interest`, as far as this process knows.
     fn generation(&self, interest: Interest) -> u64;

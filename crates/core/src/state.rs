@@ -255,13 +255,19 @@ pub fn public_state(x: &Execution, now: Millis) -> PublicState {
         },
         State::Active(_) => PublicState::Active,
         State::Suspended(_) => PublicState::Suspended,
-        State::Terminal(t) => match t.ending.outcome() {
-            TerminalOutcome::Success => PublicState::Completed,
-            TerminalOutcome::Failed => PublicState::Failed,
-            TerminalOutcome::Cancelled => PublicState::Cancelled,
-            TerminalOutcome::Expired => PublicState::Expired,
-            TerminalOutcome::Skipped => PublicState::Skipped,
-        },
+        State::Terminal(t) => t.ending.outcome().into(),
+    }
+}
+
+impl From<TerminalOutcome> for PublicState {
+    fn from(outcome: TerminalOutcome) -> Self {
+        match outcome {
+            TerminalOutcome::Success => Self::Completed,
+            TerminalOutcome::Failed => Self::Failed,
+            TerminalOutcome::Cancelled => Self::Cancelled,
+            TerminalOutcome::Expired => Self::Expired,
+            TerminalOutcome::Skipped => Self::Skipped,
+        }
     }
 }
 

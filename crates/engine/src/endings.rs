@@ -6,23 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_core::ExecutionId;
+use ff_core::backend::{Ended, Kept};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::Failed;
-use ff_core::fold::BlobRef;
+use ff_core::fold::{Blob, BlobRef};
 use ff_core::state::PublicState;
 use tokio::sync::watch;
 
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// In which state it is.
-    pub state: PublicState,
-    /// Where its result stands, if it has one.
-    pub result: Option<BlobRef>,
-}
-
-/// An execution that a command may end: where its result would stand.
-pub type Watched = Option<(ExecutionId, Option<BlobRef>)>;
+/// An execution that a command may end: with which result.
+pub type Watched = Option<(ExecutionId, Option<Kept>)>;
 
 type Waiting = HashMap<ExecutionId, watch::Sender<Option<Ended>>>;
 
@@ -50,8 +42,11 @@ impl Endings {
     pub fn watch(commands: &[Command]) -> Vec<Watched> {
         let ended = |command: &Command| match command {
             Command::Complete(complete) => {
-                let result = BlobRef::Result(complete.id, complete.fence.attempt_index);
-                Some((complete.id, Some(result)))
+                let at = BlobRef::Result(complete.id, complete.fence.attempt_index);
+                let result = complete.result.clone().map(|bytes| {
+                    Kept::Here(Blob { at, encoding: complete.encoding.clone(), bytes })
+                });
+                Some((complete.id, result))
             }
             Command::Fail(fail) => Some((fail.id, None)),
             Command::Cancel(cancel) => Some((cancel.id, None)),
@@ -73,9 +68,9 @@ impl Endings {
                 Ok(Reply::Cancel(())) => PublicState::Cancelled,
                 _ => continue, // not ours: it goes on
             };
-            let Some((id, result)) = *ended else { continue };
-            if let Some(sender) = waiting.get(&id) {
-                sender.send_replace(Some(Ended { state, result }));
+            let Some((id, result)) = ended else { continue };
+            if let Some(sender) = waiting.get(id) {
+                sender.send_replace(Some(Ended { state, result: result.clone() }));
             }
         }
     }
@@ -91,7 +86,7 @@ pub struct Ending<'e> {
 impl Ending<'_> {
     /// Waits for it.
     pub async fn told(&mut self) -> Ended {
-        match self.told.wait_for(Option::is_some).await.map(|ended| *ended) {
+        match self.told.wait_for(Option::is_some).await.map(|ended| ended.clone()) {
             Ok(Some(ended)) => ended,
             Ok(None) | Err(_) => std::future::pending().await,
         }

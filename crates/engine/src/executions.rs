@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ff_core::backend::Interest;
+use ff_core::backend::{Ended, Fate, Interest, Kept};
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::hold::Hold;
@@ -24,7 +24,6 @@ use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot, History};
 use ff_core::{Code, Execution, ExecutionId, Partition, Rejection};
 use tokio::time::Instant;
 
-use crate::endings::Ended;
 use crate::{Engine, Error, deadline};
 
 /// What a worker needs to run an execution.
@@ -176,9 +175,10 @@ impl Engine {
 
     /// Its result; nothing unless it succeeded with one.
     pub async fn get_execution_result(&self, id: ExecutionId) -> Result<Option<Blob>, Error> {
-        let Some(x) = self.find_execution(id).await? else { return Ok(None) };
-        let Some(at) = BlobRef::result(&x) else { return Ok(None) };
-        Ok(self.backend.blobs(&[at]).await?.pop())
+        match self.backend.fate(id).await? {
+            Fate::Ended(ended) => self.result_of(ended).await,
+            Fate::Unknown | Fate::Open => Ok(None),
+        }
     }
 
     /// Its namespace.
@@ -234,8 +234,15 @@ impl Engine {
         wait: Duration,
     ) -> Result<(PublicState, Option<Blob>), Error> {
         let ended = self.ended(id, wait).await?;
-        let Some(at) = ended.result else { return Ok((ended.state, None)) };
-        Ok((ended.state, self.backend.blobs(&[at]).await?.pop()))
+        Ok((ended.state, self.result_of(ended).await?))
+    }
+
+    async fn result_of(&self, ended: Ended) -> Result<Option<Blob>, Error> {
+        match ended.result {
+            None => Ok(None),
+            Some(Kept::Here(result)) => Ok(Some(result)),
+            Some(Kept::There(at)) => Ok(self.backend.blobs(&[at]).await?.pop()),
+        }
     }
 
     async fn ended(&self, id: ExecutionId, wait: Duration) -> Result<Ended, Error> {
@@ -256,12 +263,17 @@ impl Engine {
     ) -> Result<Ended, Error> {
         loop {
             let seen = self.backend.generation(Interest::Events);
-            let now = self.backend.now().await?;
-            let x = self.existing(id).await?;
-            let state = public_state(&x, now);
+            match self.backend.fate(id).await? {
+                Fate::Ended(ended) => return Ok(ended),
+                Fate::Unknown => return Err(Rejection::execution_not_found(id).into()),
+                Fate::Open => {}
+            }
             let left = deadline.saturating_duration_since(Instant::now());
-            if state.is_terminal() || left.is_zero() {
-                return Ok(Ended { state, result: BlobRef::result(&x) });
+            if left.is_zero() {
+                let now = self.backend.now().await?;
+                let x = self.existing(id).await?;
+                let result = BlobRef::result(&x).map(Kept::There);
+                return Ok(Ended { state: public_state(&x, now), result });
             }
             let news = self.backend.wait(Interest::Events, seen);
             // Either way it is time to look again.

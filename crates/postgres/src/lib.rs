@@ -27,14 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::backend::{Due, Duty, EventPage, Fate, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome};
 use ff_core::event::{Cursor, Filter};
 use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::limits::Config;
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{Agenda, Backend, ClaimAsk, Claims};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims, ExecutionId};
 use rand::Rng;
 use tokio::task::JoinSet;
 
@@ -188,6 +188,11 @@ impl Backend for Postgres {
         let answers = self.state.connections.read_all(vec![step]).await?;
         let found = answers.iter().flatten().map(load::read_blob).collect::<Result<_, _>>()?;
         Ok(load::in_order(refs, found))
+    }
+
+    async fn fate(&self, id: ExecutionId) -> Result<Fate, StoreError> {
+        let answers = self.state.connections.read_all(vec![load::fate_step(id)]).await?;
+        answers.iter().flatten().next().map_or(Ok(Fate::Unknown), |row| load::read_fate(id, row))
     }
 
     fn generation(&self, interest: Interest) -> u64 {

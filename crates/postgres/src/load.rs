@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ff_core::backend::StoreError;
+use ff_core::backend::{Ended, Fate, Kept, StoreError};
 use ff_core::event::{Cursor, Horizon, Window};
 use ff_core::execution::Fingerprint;
 use ff_core::fold::{Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, WorkingSet};
 use ff_core::ids::ExecutionId;
 use ff_core::row::{corrupt, number, parse};
+use ff_core::state::{Phase, TerminalOutcome};
 use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
 use ff_core::time::Millis;
 use tokio_postgres::Row;
@@ -266,6 +267,36 @@ pub fn read_blob(row: &Row) -> Result<Blob, StoreError> {
     };
     let encoding = codec::read_encoding(&mut r)?;
     Ok(Blob { at, encoding, bytes: read_bytes(r.take("bytes")?) })
+}
+
+/// The statement that asks whether and how an execution has ended.
+pub fn fate_step(id: ExecutionId) -> Step<'static> {
+    let params = Params::new().one(partition(id), Type::INT2).one(id.uuid(), Type::UUID);
+    Step::Run(execution::fate, params)
+}
+
+/// Reads what `execution/fate.sql` selects.
+pub fn read_fate(id: ExecutionId, row: &Row) -> Result<Fate, StoreError> {
+    let mut r = Reader::new(row);
+    match parse("phase", r.take("phase")?)? {
+        Phase::Terminal => {}
+        Phase::Runnable | Phase::Active | Phase::Suspended => return Ok(Fate::Open),
+    }
+    let outcome: TerminalOutcome = parse("outcome", r.take("outcome")?)?;
+    let (has, index): (Option<bool>, Option<i32>) =
+        (r.take("has_result")?, r.take("attempt_index")?);
+    let (here, encoding): (Option<i32>, _) =
+        (r.take("result_attempt")?, codec::read_encoding(&mut r)?);
+    let Some(index) = index.filter(|_| has == Some(true)) else {
+        return Ok(Fate::Ended(Ended { state: outcome.into(), result: None }));
+    };
+    let at = BlobRef::Result(id, number("attempt_index", index.into())?);
+    let result = if here == Some(index) {
+        Kept::Here(Blob { at, encoding, bytes: read_bytes(r.take("result")?) })
+    } else {
+        Kept::There(at)
+    };
+    Ok(Fate::Ended(Ended { state: outcome.into(), result: Some(result) }))
 }
 
 fn read_key(row: &Row) -> Result<((Namespace, IdempotencyKey), KeyRow), StoreError> {

@@ -30,14 +30,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use ff_core::backend::{Due, Duty, EventPage, Interest, StoreError, WorkFilter};
+use ff_core::backend::{Due, Duty, EventPage, Fate, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome};
 use ff_core::event::{Cursor, Filter};
 use ff_core::fold::{Blob, BlobRef, Key, WorkingSet};
 use ff_core::limits::Config;
 use ff_core::query::{Listing, Page, Query};
 use ff_core::time::{Clock, Entropy, Millis};
-use ff_core::{Agenda, Backend, ClaimAsk, Claims};
+use ff_core::{Agenda, Backend, ClaimAsk, Claims, ExecutionId};
 use rand::Rng;
 use tokio::sync::watch;
 
@@ -248,6 +248,11 @@ impl Backend for Sqlite {
     async fn blobs(&self, refs: &[BlobRef]) -> Result<Vec<Blob>, StoreError> {
         let refs = refs.to_vec();
         self.readers.run(move |tx| load::blobs(tx, &refs)).await
+    }
+
+    async fn fate(&self, id: ExecutionId) -> Result<Fate, StoreError> {
+        let have = self.get(&[Key::Execution(id)]).await?;
+        Ok(Fate::of(have.executions.get(&id).and_then(Option::as_ref)))
     }
 
     fn generation(&self, interest: Interest) -> u64 {

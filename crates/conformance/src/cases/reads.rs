@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use ff_core::backend::{Fate, Kept};
+use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
+use ff_core::decide::replay::Replay;
 use ff_core::error::{Class, Code};
 use ff_core::execution::{AttemptKind, AttemptOutcome, Fence};
-use ff_core::fold::{BlobRef, Key};
+use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::query::{Page, Query, Rows};
 use ff_core::state::{BlockingReason, PublicState};
+use ff_core::text::Encoding;
 use ff_core::view::{AttemptLine, ExecutionInfo, ExecutionSnapshot};
 use serde_json::json;
 
@@ -70,6 +75,48 @@ pub async fn several_payloads_are_read_at_once(w: Arc<World>) {
     for ((at, bytes), expected) in found.iter().zip(expected) {
         assert_eq!((*at, &bytes[..]), expected);
     }
+}
+
+/// How something ended, and with what; small results and large ones, of the first attempt and of
+/// later ones.
+pub async fn a_fate_is_told_with_its_result(w: Arc<World>) {
+    let told = async |id| {
+        let Fate::Ended(ended) = w.store.backend.fate(id).await.expect("the store works") else {
+            panic!("{id} has ended")
+        };
+        let result = match ended.result {
+            None => None,
+            Some(Kept::Here(blob)) => Some(blob),
+            Some(Kept::There(at)) => w.store.backend.blobs(&[at]).await.expect("it works").pop(),
+        };
+        (ended.state, result)
+    };
+    let open = async |id| w.store.backend.fate(id).await == Ok(Fate::Open);
+    assert_eq!(w.store.backend.fate(w.id()).await, Ok(Fate::Unknown));
+    let encoding = Some(Encoding::new("text/plain").expect("a valid encoding"));
+    for (size, encoding) in [(0, None), (5, encoding.clone()), (100_000, encoding)] {
+        let id = w.create(w.draft()).await;
+        assert!(open(id).await, "it waits");
+        for index in 0..2 {
+            let fence = w.take(id).await.leased.fence;
+            assert!(open(id).await, "it runs");
+            let bytes = Bytes::from(vec![b'x'; size + usize::try_from(index).unwrap_or(0)]);
+            let (result, encoding) = (Some(bytes.clone()), encoding.clone());
+            let complete = Complete { id, fence, result, encoding: encoding.clone() };
+            w.run(complete).await.expect("it is held");
+            let result = Blob { at: BlobRef::Result(id, index), encoding, bytes };
+            assert_eq!(told(id).await, (PublicState::Completed, Some(result)));
+            w.run(Replay { id, reason: "again".to_owned() }).await.expect("it is over");
+            assert!(open(id).await, "it starts over");
+        }
+        w.cancel(id).await.expect("it waits");
+        assert_eq!(told(id).await, (PublicState::Cancelled, None));
+    }
+    let (id, other) = (w.create(w.draft()).await, w.create(w.draft()).await);
+    w.succeed_silently(id).await;
+    assert_eq!(told(id).await, (PublicState::Completed, None));
+    w.fail_for_good(other).await;
+    assert_eq!(told(other).await, (PublicState::Failed, None));
 }
 
 /// What a person sees of work that waits.

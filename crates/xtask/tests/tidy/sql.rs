@@ -13,6 +13,7 @@ const BACKENDS: [&str; 2] = ["crates/postgres/", "crates/sqlite/"];
 const ONE_SIDED: &[(&str, &str)] = &[
     ("queries/ahead/", "a statement costs SQLite no round trip"),
     ("queries/execution/lock.sql", "SQLite locks the whole file"),
+    ("queries/execution/fate.sql", "a statement costs SQLite no round trip"),
     ("queries/execution/enlist.sql", "SQLite writes every column anyway"),
     ("queries/flow/free.sql", "SQLite locks the whole file"),
     ("queries/flow/lock.sql", "SQLite locks the whole file"),

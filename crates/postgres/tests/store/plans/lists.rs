@@ -43,6 +43,7 @@ pub const HOT: &[(&str, By)] = &[
     ("event/tail", By::Readers),
     ("event/unseen", By::Both),
     ("execution/enlist", By::Writers),
+    ("execution/fate", By::Readers),
     ("execution/load", By::Both),
     ("execution/lock", By::Writers),
     ("execution/put", By::Writers),
