@@ -26,7 +26,7 @@ use crate::codec::Params;
 use crate::statements::wake;
 
 /// Between two wake-ups of one process.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(1);
 /// The same while nobody idles. Whoever begins to idle looks once more by itself.
 const PAUSE_UNHEARD: Duration = Duration::from_millis(20);
 /// For how long others are taken to idle that were found to.

@@ -18,6 +18,9 @@ use crate::pauses::Pauses;
 /// How long one claim waits.
 const WAIT: Duration = Duration::from_secs(30);
 
+/// Turns that others are given to make more room before a claim asks for it.
+const TURNS: usize = 16;
+
 /// How long handlers take, on average.
 #[derive(Default)]
 pub struct Pace(AtomicU64);
@@ -85,12 +88,15 @@ async fn room(crew: &Crew) -> usize {
     let (running, lease) = (crew.settings.concurrency, crew.settings.lease);
     loop {
         let freed = crew.freed.notified();
-        let held = crew.held.len();
         let ahead = crew.pace.ahead(running, lease);
-        let room = (running + ahead).saturating_sub(held);
+        let room = || (running + ahead).saturating_sub(crew.held.len());
         // While everybody is busy, it is enough to ask when there is room for a good bite.
-        if room > 0 && (held < running || room >= ahead.div_ceil(2)) {
-            return room;
+        if room() > ahead || room() > 0 && room() >= ahead.div_ceil(2) {
+            // Those who were reported by one commit make room together.
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            return room();
         }
         freed.await;
     }
