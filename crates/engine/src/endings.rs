@@ -9,12 +9,13 @@ use ff_core::ExecutionId;
 use ff_core::backend::{Ended, Kept};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::Failed;
-use ff_core::fold::{Blob, BlobRef};
+use ff_core::fold::BlobRef;
 use ff_core::state::PublicState;
 use tokio::sync::watch;
 
-/// An execution that a command may end: with which result.
-pub type Watched = Option<(ExecutionId, Option<Kept>)>;
+/// An execution that a command may end: where its result would stand. What the command says of it need not
+/// count: of two completions of one lease the first does, and both are accepted.
+pub type Watched = Option<(ExecutionId, Option<BlobRef>)>;
 
 type Waiting = HashMap<ExecutionId, watch::Sender<Option<Ended>>>;
 
@@ -43,10 +44,7 @@ impl Endings {
         let ended = |command: &Command| match command {
             Command::Complete(complete) => {
                 let at = BlobRef::Result(complete.id, complete.fence.attempt_index);
-                let result = complete.result.clone().map(|bytes| {
-                    Kept::Here(Blob { at, encoding: complete.encoding.clone(), bytes })
-                });
-                Some((complete.id, result))
+                Some((complete.id, Some(at)))
             }
             Command::Fail(fail) => Some((fail.id, None)),
             Command::Cancel(cancel) => Some((cancel.id, None)),
@@ -68,9 +66,10 @@ impl Endings {
                 Ok(Reply::Cancel(())) => PublicState::Cancelled,
                 _ => continue, // not ours: it goes on
             };
-            let Some((id, result)) = ended else { continue };
-            if let Some(sender) = waiting.get(id) {
-                sender.send_replace(Some(Ended { state, result: result.clone() }));
+            let Some((id, result)) = *ended else { continue };
+            if let Some(sender) = waiting.get(&id) {
+                let result = result.map(Kept::There);
+                sender.send_replace(Some(Ended { state, result }));
             }
         }
     }

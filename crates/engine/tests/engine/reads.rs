@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ff_core::Code;
+use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
 use ff_core::event::{Cursor, EventName, Filter};
 use ff_core::query::{Page, Search};
@@ -105,6 +106,27 @@ async fn a_result_is_told_with_the_end_or_read_after_it() {
     let (id, _) = world.running(json!({})).await;
     engine.cancel_execution(id, "stop").await.unwrap();
     assert_eq!(engine.await_result(id, soon).await.unwrap(), (PublicState::Cancelled, None));
+}
+
+#[tokio::test]
+async fn of_two_completions_the_result_of_the_first_is_told() {
+    let (engine, world) = world();
+    let (id, fence) = world.running(json!({})).await;
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.await_result(id, Duration::from_secs(20)).await }
+    });
+    tokio::task::yield_now().await;
+    let complete = |result: &'static [u8]| Complete {
+        id,
+        fence,
+        result: Some(Bytes::from_static(result)),
+        encoding: None,
+    };
+    let both = engine.execute_all(vec![complete(b"one"), complete(b"two")]).await.unwrap();
+    assert_eq!(both, [Ok(()), Ok(())], "the second repeats the first");
+    let (state, told) = waiting.await.unwrap().unwrap();
+    assert_eq!((state, told.unwrap().bytes), (PublicState::Completed, "one".into()));
 }
 
 #[tokio::test]
