@@ -53,3 +53,16 @@ statements! {
     waitpoint { close due insert load open put remove }
     wake { arm disarm note tell }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ready;
+
+    #[test]
+    fn a_glance_looks_where_a_look_does() {
+        let of = |sql: &'static str| sql.lines().filter(|line| !line.starts_with("--"));
+        let glance: Vec<_> =
+            of(ready::glance).chain(["for no key update of x skip locked"]).collect();
+        assert_eq!(of(ready::head).collect::<Vec<_>>(), glance);
+    }
+}

@@ -91,7 +91,7 @@ async fn room(crew: &Crew) -> usize {
         let ahead = crew.pace.ahead(running, lease);
         let room = || (running + ahead).saturating_sub(crew.held.len());
         // While everybody is busy, it is enough to ask when there is room for a good bite.
-        if room() > ahead || room() > 0 && room() >= ahead.div_ceil(2) {
+        if room() >= ahead.div_ceil(2).max(1) {
             // Those who were reported by one commit make room together.
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
