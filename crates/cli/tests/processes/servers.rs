@@ -50,7 +50,7 @@ async fn work(ctx: Context, number: usize) -> Result<usize, Error> {
 }
 
 fn worker(client: &Client, watch: &Watch) -> Running {
-    let worker = client.worker("load").concurrency(20).lease(Duration::from_secs(1));
+    let worker = client.worker("load").concurrency(20).lease(Duration::from_secs(3));
     worker.state(watch.clone()).handle("double", work).start().unwrap()
 }
 
