@@ -1,5 +1,6 @@
 //! What the engine has to do by itself: found by time, or because a flow has work for it.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 
 use ff_core::backend::{Due, Duty, StoreError, WorkFilter};
@@ -30,7 +31,7 @@ use crate::apply::State;
 use crate::codec::{Params, Reader, home};
 use crate::connection::Step;
 use crate::statements::{
-    backlog, cancel, dispatch, flow, group, idempotency, lease, timer, waitpoint,
+    backlog, cancel, dispatch, flow, group, idempotency, lease, retention, timer, waitpoint,
 };
 
 /// Groups that the reconciler looks at beyond what it is asked for: nothing that works leaves a
@@ -75,8 +76,9 @@ pub async fn due(
         }
         Duty::Retention => {
             let of = || filtered(by_time(), filter);
-            let steps = vec![Step::Run(timer::retention, of()), Step::Run(flow::due, of())];
-            return retention(state, steps, limit).await;
+            let steps = [timer::retention, retention::due, flow::due];
+            let steps = steps.into_iter().map(|sql| Step::Run(sql, of())).collect();
+            return kept(state, steps, limit).await;
         }
         Duty::CompletionDispatch => return dispatches(state, filter, limit).await,
         Duty::DependencyReconciler => return stuck(state, filter, limit).await,
@@ -116,9 +118,13 @@ fn filtered<'a>(params: Params<'a>, filter: &'a WorkFilter) -> Params<'a> {
 fn read_timed(row: &Row, read: Read, due: &mut Due) -> Result<(), StoreError> {
     let mut r = Reader::new(row);
     due.commands.extend(read(&mut r)?);
-    let next = r.take::<Option<i64>>("next_ms")?.map(Millis);
-    due.next = due.next.into_iter().chain(next).min();
+    next(r.take("next_ms")?, due);
     Ok(())
+}
+
+/// Something is due then.
+fn next(at: Option<i64>, due: &mut Due) {
+    due.next = due.next.into_iter().chain(at.map(Millis)).min();
 }
 
 fn read_lease(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
@@ -176,20 +182,24 @@ async fn siblings(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due,
     Ok(due)
 }
 
-/// Executions whose time is up, then flows.
-async fn retention(state: &State, steps: Vec<Step<'_>>, limit: u32) -> Result<Due, StoreError> {
-    let reads: [Read; 2] = [
-        |r| Ok(r.maybe_id()?.map(|id| Trim { id }.into())),
-        |r| {
+/// Executions whose time is up, by one kind of row or the other, then flows.
+async fn kept(state: &State, steps: Vec<Step<'_>>, limit: u32) -> Result<Due, StoreError> {
+    let mut answers = state.connections.read_all(steps).await?;
+    let flows = answers.pop().unwrap_or_default();
+    let (mut due, mut up) = (Due::default(), BTreeSet::new());
+    for row in answers.iter().flatten() {
+        let mut r = Reader::new(row);
+        let id = r.maybe_id()?;
+        up.extend(r.take::<Option<i64>>("due_ms")?.zip(id));
+        next(r.take("next_ms")?, &mut due);
+    }
+    due.commands = up.into_iter().map(|(_, id)| Trim { id }.into()).collect();
+    for row in &flows {
+        let trim: Read = |r| {
             let flow = r.take::<Option<Uuid>>("flow_id")?.map(FlowId);
             Ok(flow.map(|flow| TrimFlow { flow }.into()))
-        },
-    ];
-    let mut due = Due::default();
-    for (rows, read) in state.connections.read_all(steps).await?.iter().zip(reads) {
-        for row in rows {
-            read_timed(row, read, &mut due)?;
-        }
+        };
+        read_timed(row, trim, &mut due)?;
     }
     due.commands.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(due)

@@ -4,7 +4,7 @@ mod alike;
 mod lean;
 mod whole;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use ff_core::backend::StoreError;
 use ff_core::event::Cursor;
 use ff_core::fold::{Blob, BlobRef, LeaseRow, Write, WriteSet};
 use ff_core::ids::ExecutionId;
-use ff_core::index::{Ready, Timer};
+use ff_core::index::{Ready, Timer, TimerKind};
 use ff_core::row::{AttemptRow, EventRow};
 use ff_core::step::StepRecord;
 use ff_core::time::Millis;
@@ -26,8 +26,8 @@ use crate::connection::Step;
 use crate::graph::GraphRows;
 use crate::load::nothing_seen;
 use crate::statements::{
-    attempt, consumer, event, execution, flow, idempotency, lease, payload, queue, ready, step,
-    tag, timer,
+    attempt, consumer, event, execution, flow, idempotency, lease, payload, queue, ready,
+    retention, step, tag, timer,
 };
 use crate::waits::{self, WaitRows};
 pub use whole::Signs;
@@ -332,6 +332,14 @@ impl<'s> Rows<'s> {
         if !timers.insert.is_empty() {
             steps.push(Step::Run(timer::insert, timer_rows(Params::new(), &timers.insert)));
         }
+        // Those that were completed are listed in batches.
+        let kept: BTreeSet<_> = timers.remove.iter().filter_map(kept_until).collect();
+        if !kept.is_empty() {
+            for sql in [retention::lock, retention::clear] {
+                let due = kept.iter().map(|due| due.0);
+                steps.push(Step::Run(sql, Params::new().all(due, Type::INT8_ARRAY)));
+            }
+        }
     }
 
     fn tags<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
@@ -449,6 +457,11 @@ fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {
         r.tid(None);
     });
     params.rows("ff_ready_row", rows)
+}
+
+/// Until when an execution would have been kept.
+fn kept_until(timer: &Timer) -> Option<Millis> {
+    (timer.kind == TimerKind::Retention).then_some(timer.due)
 }
 
 fn timer_rows(params: Params<'static>, rows: &[Timer]) -> Params<'static> {

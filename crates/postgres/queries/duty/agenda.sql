@@ -14,6 +14,8 @@ select 'idempotency_expiry', (select min(expires_at_ms) from ff_idempotency)
 union all
 select 'retention', (select min(due_ms) from ff_timer where kind = 'retention')
 union all
+select 'retention', (select min(due_ms) from ff_retention)
+union all
 select 'retention', (select min(trim_at_ms) from ff_flow_core where trim_at_ms is not null)
 union all
 select 'completion_dispatch', (select min(at_ms) from ff_dispatch)

@@ -1,6 +1,6 @@
 -- Finished executions whose time is up and whose events every durable consumer has dealt with,
 -- for some namespace ($3) or tag ($4, $5), and when the next one's time will be up.
-select d.partition_key, d.execution_id, n.next_ms
+select d.partition_key, d.execution_id, d.due_ms, n.next_ms
 from (select min(due_ms) as next_ms from ff_timer where kind = 'retention' and due_ms > $1) n
 left join (
     select t.partition_key, t.execution_id, t.due_ms from ff_timer t

@@ -5,13 +5,14 @@
 
 use ff_core::event::EventKind;
 use ff_core::execution::{
-    Active, Attempt, Counts, Ending, Execution, Facts, LeaseEnd, State, Terminal,
+    Active, Attempt, AttemptKind, Counts, Ending, Execution, Facts, LeaseEnd, State, Terminal,
 };
 use ff_core::fold::{LeaseRow, Write};
 use ff_core::index::TimerKind;
 use ff_core::state::TerminalOutcome;
+use tokio_postgres::types::Type;
 
-use super::{Rows, stored};
+use super::Rows;
 use crate::codec::{Composite, Params, Tid, ToWrite, here};
 use crate::connection::Step;
 use crate::statements::hot;
@@ -21,6 +22,8 @@ struct Claimed<'a> {
     row: &'a ToWrite<'a>,
     active: &'a Active,
     place: Tid,
+    /// Whether it never ran before.
+    first: bool,
 }
 
 /// An execution that is completed.
@@ -48,7 +51,10 @@ impl Rows<'_> {
         let claims = self.updated.iter().zip(&set.executions).zip(&set.leases);
         let claims = claims.map(|((row, write), lease)| self.claimed(row, write, lease));
         let claims = claims.collect::<Option<Vec<_>>>()?;
-        let rows = Composite::of(&claims, |Claimed { row, active, place }, r| {
+        if let Some(step) = first(&claims) {
+            return Some(step);
+        }
+        let rows = Composite::of(&claims, |Claimed { row, active, place, .. }, r| {
             let x = &row.row;
             r.id(row.id);
             r.tid(row.at);
@@ -98,7 +104,8 @@ impl Rows<'_> {
         let old = before.counts;
         let counts = (retries, reclaims, replays) == (old.retries, old.reclaims, old.replays);
         let place = self.places.ready.get(&after.id).copied()?;
-        (own && counts && keeps(before, after)).then_some(Claimed { row, active, place })
+        let first = runs_first(before, after, active);
+        (own && counts && keeps(before, after)).then_some(Claimed { row, active, place, first })
     }
 
     /// The statement that completes what was updated, if that is all.
@@ -113,6 +120,7 @@ impl Rows<'_> {
         if !alone {
             return None;
         }
+        let at = set.executions.first()?.after.as_ref()?.updated_at;
         let mut turns: Vec<_> = set.events.iter().enumerate().collect();
         turns.sort_unstable_by_key(|(_, event)| event.execution);
         let mut kept: Vec<_> = set.timers.insert.iter().collect();
@@ -123,6 +131,11 @@ impl Rows<'_> {
             let (before, after) = write.before.as_ref().zip(write.after.as_ref())?;
             let ended = lease.before.as_ref().filter(|_| lease.after.is_none())?;
             let Terminal { retain_until, .. } = completed(before, after)?;
+            let result = row.result();
+            let follows = (after.version, after.epoch) == (before.version + 1, ended.epoch + 1)
+                && after.updated_at == at
+                && row.row.has_result == Some(result.is_some())
+                && result.is_none_or(|result| Some(result.attempt) == row.row.attempt_index);
             let told = event.execution == Some(after.id)
                 && event.flow.is_none()
                 && event.at == after.updated_at
@@ -136,7 +149,7 @@ impl Rows<'_> {
                 && timer.execution == after.id
                 && timer.due == *retain_until
                 && timer.ready.is_none();
-            if !(told && later && ended.execution == after.id) {
+            if !(told && later && follows && ended.execution == after.id) {
                 return None;
             }
             done.push(Completed { row, lease: ended, turn: *turn });
@@ -146,23 +159,59 @@ impl Rows<'_> {
             r.id(row.id);
             r.tid(row.at);
             r.long(row.before);
-            r.long(x.version);
-            r.long(x.epoch);
-            r.long(x.updated_at_ms);
             r.long(x.attempt_ran_ms);
-            r.bool(x.has_result);
             r.long(x.retain_until_ms);
-            let result = row.result();
-            r.int(result.map(|blob| blob.attempt));
-            here(result, r);
+            here(row.result(), r);
             r.uuid(Some(lease.lease.claim_id));
-            r.long(stored(lease.epoch));
             r.long(lease.lease.until.0);
             r.int(i64::try_from(*turn).unwrap_or(i64::MAX));
         });
-        let params = Params::new().rows("ff_complete_row", rows).count(done.len());
+        let params = Params::new().rows("ff_completed_row", rows).count(done.len()).number(at.0);
         Some(Step::Run(hot::complete, params))
     }
+}
+
+/// The statement for claims of executions that never ran, if one worker takes them under one claim.
+fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
+    let one = claims.first()?;
+    let (worker, lease) = (&one.active.attempt.worker, &one.active.lease);
+    let alike = |claimed: &Claimed<'_>| {
+        claimed.first && claimed.active.attempt.worker == *worker && claimed.active.lease == *lease
+    };
+    if !claims.iter().all(alike) {
+        return None;
+    }
+    let rows = Composite::of(claims, |Claimed { row, place, .. }, r| {
+        r.id(row.id);
+        r.tid(row.at);
+        r.tid(Some(*place));
+        r.long(row.before);
+        r.long(row.row.timeout_at_ms);
+    });
+    let params = Params::new()
+        .rows("ff_first_row", rows)
+        .count(claims.len())
+        .number(lease.acquired_at.0)
+        .text(Some(worker.id.as_str()))
+        .text(Some(worker.instance.as_str()))
+        .one(lease.claim_id, Type::UUID)
+        .number(lease.until.0)
+        .number(lease.check_at.0);
+    Some(Step::Run(hot::first, params))
+}
+
+/// Whether it begins for the first time, and all that changes follows from that.
+fn runs_first(before: &Execution, after: &Execution, active: &Active) -> bool {
+    let at = after.updated_at;
+    let Active { attempt, lease: _, resumed, timeout_at: _ } = active;
+    let Attempt { index, kind, worker: _, started_at, ran_ms, after: failure } = attempt;
+    (after.version, after.epoch) == (before.version + 1, before.epoch + 1)
+        && after.counts.attempts == 1
+        && after.progress.is_none()
+        && after.started_at == Some(at)
+        && (*index, *kind, *started_at, *ran_ms) == (0, AttemptKind::Initial, at, 0)
+        && failure.is_none()
+        && !resumed
 }
 
 /// How it ended, if its holder completed it and nothing else changed.

@@ -5,8 +5,8 @@ use ff_core::text::Kid;
 use ff_core::time::Millis;
 
 use super::{
-    Rows, event_rows, executions, leases, new_executions, payloads, ready_rows, renews, step_rows,
-    timer_rows,
+    Rows, event_rows, executions, kept_until, leases, new_executions, payloads, ready_rows, renews,
+    step_rows, timer_rows,
 };
 use crate::codec::{Params, ToWrite};
 use crate::connection::Step;
@@ -82,6 +82,7 @@ impl Rows<'_> {
             || !self.apart.is_empty()
             || !set.held.is_empty()
             || !set.ready.remove.is_empty()
+            || set.timers.remove.iter().any(|timer| kept_until(timer).is_some())
             || set.leases.iter().any(renews);
         let [suspensions, opened, waitpoints, signals] = self.waits.hot()?;
         if others {

@@ -65,7 +65,9 @@ async fn read(db: &Client) -> Tables {
     }
     tables.queues = rows(db, "select * from ff_queue", read_queue).await.into_iter().collect();
     tables.ready = rows(db, "select * from ff_ready", read_ready).await.into_iter().collect();
-    tables.timers = rows(db, "select * from ff_timer", read_timer).await.into_iter().collect();
+    tables.timers = rows(db, TIMERS, read_timer).await.into_iter().collect();
+    let spent = rows(db, SPENT, |r| get::<i64>(r, "due_ms")).await;
+    assert!(spent.is_empty(), "nothing of these batches is kept: {spent:?}");
     tables.tags = rows(db, "select * from ff_tag", read_tag).await.into_iter().collect();
     for (seq, event) in rows(db, "select * from ff_event", read_event).await {
         tables.events.insert(seq, event);
@@ -77,6 +79,17 @@ async fn read(db: &Client) -> Tables {
     waits::read(db, &mut tables).await;
     tables
 }
+
+const TIMERS: &str = "select kind, due_ms, partition_key, execution_id, queue, rank, turn_ms \
+    from ff_timer union all \
+    select 'retention', r.due_ms, x.partition_key, x.execution_id, null, null, null \
+    from ff_retention r \
+    cross join unnest(r.partition_keys, r.execution_ids) i (partition_key, execution_id) \
+    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms";
+
+const SPENT: &str = "select r.due_ms from ff_retention r where not exists (select 1 \
+    from unnest(r.partition_keys, r.execution_ids) i (partition_key, execution_id) \
+    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms)";
 
 const BLOBS: &str = "select partition_key, execution_id, kind, attempt_index, encoding, bytes \
     from ff_payload union all \

@@ -18,6 +18,7 @@ mod places;
 mod plans;
 mod pooled;
 mod races;
+mod retention;
 mod rows;
 mod server;
 mod stores;

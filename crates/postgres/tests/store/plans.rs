@@ -301,6 +301,7 @@ const FILL: &[(&str, &str, &str)] = &[
         "ms, id, p, case when n % 2 = 0 then 'delay' else 'retention' end, \
         case when n % 2 = 0 then 1 end, 0, ms",
     ),
+    ("ff_retention", "due_ms, partition_keys, execution_ids", "ms, array[p], array[id]"),
     ("ff_tag", "key, value, partition_key, execution_id", "'k', 'v' || n / 10, p, id"),
     (
         "ff_event",

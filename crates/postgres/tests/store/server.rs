@@ -45,7 +45,7 @@ pub fn execute(sql: String) {
 /// Schemas that were used and can be emptied.
 static USED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-const TABLES: [&str; 24] = [
+const TABLES: [&str; 25] = [
     "ff_exec_core",
     "ff_lease",
     "ff_payload",
@@ -54,6 +54,7 @@ const TABLES: [&str; 24] = [
     "ff_queue",
     "ff_ready",
     "ff_timer",
+    "ff_retention",
     "ff_tag",
     "ff_event",
     "ff_idempotency",

@@ -31,6 +31,7 @@ const ONE_SIDED: &[(&str, &str)] = &[
     ("queries/ready/glance.sql", "SQLite locks the whole file"),
     ("queries/ready/any.sql", "nobody holds a row of a SQLite file while another looks"),
     ("queries/event/newest.sql", "SQLite's event/tail.sql is enough where one writes at a time"),
+    ("queries/retention/", "SQLite keeps a timer for each execution"),
     ("queries/waitpoint/insert.sql", "SQLite inserts and updates with one statement"),
     ("queries/waitpoint/next.sql", "Postgres tells it with waitpoint/due.sql"),
     ("queries/signing_key/current.sql", "SQLite remembers no keys"),

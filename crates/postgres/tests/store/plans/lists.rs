@@ -69,6 +69,7 @@ pub const HOT: &[(&str, By)] = &[
     ("hot/complete", By::Writers),
     ("hot/create", By::Writers),
     ("hot/finish", By::Writers),
+    ("hot/first", By::Writers),
     ("hot/start", By::Writers),
     ("hot/step", By::Writers),
     ("hot/wait", By::Writers),
@@ -110,6 +111,9 @@ pub const HOT: &[(&str, By)] = &[
     ("ready/head", By::Writers),
     ("ready/promote", By::Writers),
     ("ready/remove", By::Writers),
+    ("retention/clear", By::Writers),
+    ("retention/due", By::Readers),
+    ("retention/lock", By::Writers),
     ("signal/arrived", By::Both),
     ("signal/exists", By::Both),
     ("signal/insert", By::Writers),
@@ -140,7 +144,7 @@ pub const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-pub const BY_KEYS: [&str; 37] = [
+pub const BY_KEYS: [&str; 38] = [
     "backlog/clear",
     "backlog/pay",
     "backlog/remove",
@@ -162,6 +166,7 @@ pub const BY_KEYS: [&str; 37] = [
     "hot/claim",
     "hot/complete",
     "hot/finish",
+    "hot/first",
     "hot/step",
     "hot/wait",
     "lease/hold",
@@ -184,7 +189,7 @@ pub const BY_KEYS: [&str; 37] = [
 pub const FEW: [&str; 3] = ["ff_queue", "ff_consumer", "ff_signing_key"];
 
 /// What an index begins with: looking into it without that is looking at all of it.
-pub const FIRST: [(&str, &str); 25] = [
+pub const FIRST: [(&str, &str); 26] = [
     ("ff_cancel_backlog_member_pkey", "flow_id"),
     ("ff_cancel_backlog_pkey", "flow_id"),
     ("ff_dispatch_pkey", "execution_id"),
@@ -200,6 +205,7 @@ pub const FIRST: [(&str, &str); 25] = [
     ("ff_payload_pkey", "partition_key"),
     ("ff_pending_cancel_groups_pkey", "flow_id"),
     ("ff_ready_pkey", "queue"),
+    ("ff_retention_due", "due_ms"),
     ("ff_signal_idempotency", "idempotency_key"),
     ("ff_signal_partition_key_execution_id_signal_id_key", "execution_id"),
     ("ff_signal_pkey", "execution_id"),

@@ -1,0 +1,27 @@
+-- Rows on their way in that leave out what follows from the rows that they change, and what all of a
+-- batch have in common.
+
+create type ff_first_row as (
+    partition_key smallint, execution_id uuid, at tid, place tid, before bigint,
+    timeout_at_ms bigint
+);
+
+create type ff_completed_row as (
+    partition_key smallint, execution_id uuid, at tid, before bigint, attempt_ran_ms bigint,
+    retain_until_ms bigint, result_encoding text, result bytea, claim_id uuid, until_ms bigint,
+    turn integer
+);
+
+-- Finished executions that are to be removed at the same time, as one batch ended them: one row for all
+-- of them, where a timer each was a tenth of what ending them costs. One that was replayed stays listed;
+-- whoever looks here checks that it is still to be removed then. A row goes with the last that is.
+create table ff_retention (
+    due_ms bigint not null,
+    partition_keys smallint[] not null,
+    execution_ids uuid[] not null
+);
+
+-- Ids do not get smaller.
+alter table ff_retention alter execution_ids set storage external;
+
+create index ff_retention_due on ff_retention (due_ms);
