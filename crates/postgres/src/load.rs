@@ -1,6 +1,6 @@
 //! Loading the rows that decisions need.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::backend::{Ended, Fate, Kept, StoreError};
 use ff_core::event::{Cursor, Horizon, Window};
@@ -20,6 +20,7 @@ use crate::connection::Step;
 use crate::graph::{GraphWanted, Held};
 use crate::statements::{consumer, event, execution, idempotency, lease, payload, step};
 use crate::waits::WaitWanted;
+use crate::write::ById;
 
 /// Rows to load, by kind.
 #[derive(Default)]
@@ -64,7 +65,7 @@ pub struct Loaded {
     /// Groups that are there and were locked.
     pub locked: BTreeSet<GroupKey>,
     /// Where executions stand that were locked, as far as is known.
-    pub places: HashMap<ExecutionId, Tid>,
+    pub places: ById<Tid>,
 }
 
 impl Wanted {

@@ -55,13 +55,16 @@ pub struct Rows<'s> {
     places: &'s Places,
 }
 
+/// Something for each of some executions, which are looked up for every row that is written.
+pub type ById<T> = HashMap<ExecutionId, T, foldhash::fast::RandomState>;
+
 /// Where rows stand, as far as is known.
 #[derive(Default)]
 pub struct Places {
     /// Executions.
-    pub executions: HashMap<ExecutionId, Tid>,
+    pub executions: ById<Tid>,
     /// Their places in queues.
-    pub ready: HashMap<ExecutionId, Tid>,
+    pub ready: ById<Tid>,
 }
 
 impl<'s> Rows<'s> {

@@ -2,7 +2,7 @@
 //!
 //! What is remembered is only ever a guess that the write checks: nothing is answered from it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 
 use ff_core::Claimed;
@@ -17,7 +17,7 @@ use super::graphs::{Graphs, Input};
 use super::rounds::ROUNDS_MAX;
 use super::waits::Waits;
 use crate::codec::Tid;
-use crate::write::{Places, Signs};
+use crate::write::{ById, Places, Signs};
 
 /// Executions remembered; beyond it all are forgotten, which costs one read each.
 const HELD_MAX: usize = 20_000;
@@ -25,7 +25,7 @@ const HELD_MAX: usize = 20_000;
 /// Executions that workers of this process hold, or gave back to wait for something.
 #[derive(Default)]
 pub struct Held {
-    executions: Mutex<HashMap<ExecutionId, Known>>,
+    executions: Mutex<ById<Known>>,
     /// The keys that sign tokens, as they were last read.
     keyring: Mutex<Option<Keyring>>,
 }
@@ -61,7 +61,7 @@ impl Recalled {
 }
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Known>> {
+    fn lock(&self) -> MutexGuard<'_, ById<Known>> {
         self.executions.lock().expect("no holder of this lock panics")
     }
 
@@ -170,7 +170,7 @@ impl Held {
     }
 
     /// Remembers what was written and is held now, and where it stands.
-    pub fn learn(&self, set: &WriteSet, places: &HashMap<ExecutionId, Tid>) {
+    pub fn learn(&self, set: &WriteSet, places: &ById<Tid>) {
         let mut held = self.lock();
         if held.len() > HELD_MAX {
             held.clear();
@@ -230,7 +230,7 @@ impl Held {
 }
 
 /// Brings what is remembered of suspensions up to date with what was written.
-fn learn_waits(held: &mut HashMap<ExecutionId, Known>, set: &WaitWrites) {
+fn learn_waits(held: &mut ById<Known>, set: &WaitWrites) {
     let mut of = |id: ExecutionId, learn: &dyn Fn(&mut Waits)| {
         if let Some(waits) = held.get_mut(&id).and_then(|known| known.waits.as_mut()) {
             learn(waits);
