@@ -2,8 +2,7 @@
 -- batch have in common.
 
 create type ff_first_row as (
-    partition_key smallint, execution_id uuid, at tid, place tid, before bigint,
-    timeout_at_ms bigint
+    partition_key smallint, execution_id uuid, at tid, place tid, before bigint
 );
 
 create type ff_completed_row as (

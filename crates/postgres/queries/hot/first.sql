@@ -1,19 +1,13 @@
--- Leases executions that never ran to one worker ($4, $5) under one claim ($6), at $3 and until $7 (to
--- be looked at from $8 on), as they are locked or were left here, where they stand: their rows, their
--- leases, and their places gone from the queues. Says where they stand now. If one stood elsewhere or is
--- not as it was decided on ($2), it divides by zero, and the batch is undone.
+-- Leases executions that are as they were created to one worker ($4, $5) under one claim ($6), at $3 and
+-- until $7 (to be looked at from $8 on), locked or not, where they stand: their rows, their leases, and
+-- their places gone from the queues. Says where they stand now. If one stood elsewhere or is not as it
+-- was decided on ($2), it divides by zero, and the batch is undone.
 with put as (
     update ff_exec_core x set
-        version = x.version + 1, epoch = x.epoch + 1, attempts = 1, progress_percent = null,
-        progress_message = null, progress_at_ms = null, started_at_ms = $3::bigint,
-        updated_at_ms = $3, phase = 'active', outcome = null, next_attempt = null,
-        wait_until_ms = null, wait_reason = null, held_reason = null, held_at_ms = null,
-        gated = false, lease_end = null, attempt_index = 0, attempt_kind = 'initial',
-        worker_id = $4::text, worker_instance_id = $5::text, attempt_started_at_ms = $3,
-        attempt_ran_ms = 0, claim_id = $6::uuid, resumed = false,
-        timeout_at_ms = i.timeout_at_ms, failure_reason = null, failure_category = null,
-        has_result = null, cancelled_by = null, end_reason = null, terminal_at_ms = null,
-        retain_until_ms = null
+        version = x.version + 1, epoch = x.epoch + 1, attempts = 1, started_at_ms = $3::bigint,
+        updated_at_ms = $3, phase = 'active', next_attempt = null, attempt_index = 0,
+        attempt_kind = 'initial', worker_id = $4::text, worker_instance_id = $5::text,
+        attempt_started_at_ms = $3, attempt_ran_ms = 0, claim_id = $6::uuid, resumed = false
     from unnest($1::ff_first_row[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before

@@ -5,7 +5,8 @@
 
 use ff_core::event::EventKind;
 use ff_core::execution::{
-    Active, Attempt, AttemptKind, Counts, Ending, Execution, Facts, LeaseEnd, State, Terminal,
+    Active, Attempt, AttemptKind, Counts, Ending, Execution, Facts, LeaseEnd, Next, Runnable,
+    State, Terminal,
 };
 use ff_core::fold::{LeaseRow, Write};
 use ff_core::index::TimerKind;
@@ -22,7 +23,7 @@ struct Claimed<'a> {
     row: &'a ToWrite<'a>,
     active: &'a Active,
     place: Tid,
-    /// Whether it never ran before.
+    /// Whether it was as it was created.
     first: bool,
 }
 
@@ -171,7 +172,7 @@ impl Rows<'_> {
     }
 }
 
-/// The statement for claims of executions that never ran, if one worker takes them under one claim.
+/// The statement for executions that are as they were created, if one worker takes them under one claim.
 fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
     let one = claims.first()?;
     let (worker, lease) = (&one.active.attempt.worker, &one.active.lease);
@@ -186,7 +187,6 @@ fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
         r.tid(row.at);
         r.tid(Some(*place));
         r.long(row.before);
-        r.long(row.row.timeout_at_ms);
     });
     let params = Params::new()
         .rows("ff_first_row", rows)
@@ -200,14 +200,18 @@ fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
     Some(Step::Run(hot::first, params))
 }
 
-/// Whether it begins for the first time, and all that changes follows from that.
+/// Whether it was as it was created, and all that changes follows from that.
 fn runs_first(before: &Execution, after: &Execution, active: &Active) -> bool {
     let at = after.updated_at;
-    let Active { attempt, lease: _, resumed, timeout_at: _ } = active;
+    let Active { attempt, lease: _, resumed, timeout_at } = active;
     let Attempt { index, kind, worker: _, started_at, ran_ms, after: failure } = attempt;
-    (after.version, after.epoch) == (before.version + 1, before.epoch + 1)
-        && after.counts.attempts == 1
-        && after.progress.is_none()
+    let new =
+        Runnable { next: Next::First, wait: None, hold: None, gated: false, last_lease: None };
+    before.state == State::Runnable(new)
+        && (after.version, after.epoch) == (before.version + 1, before.epoch + 1)
+        && (before.counts.attempts, after.counts.attempts) == (0, 1)
+        && (&before.progress, &after.progress) == (&None, &None)
+        && timeout_at.is_none()
         && after.started_at == Some(at)
         && (*index, *kind, *started_at, *ran_ms) == (0, AttemptKind::Initial, at, 0)
         && failure.is_none()
