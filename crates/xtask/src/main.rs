@@ -119,5 +119,6 @@ fn check() -> Outcome {
 fn generate() -> Outcome {
     let told = |step: Step| step.env("UPDATE_EXPECT", "1");
     told(Step::cargo("test -p ff-core --test generated")).run()?;
-    told(Step::cargo("test -p ff-server --test http -- published")).run()
+    told(Step::cargo("test -p ff-server --test http -- published")).run()?;
+    told(Step::cargo("test -p xtask --test operations")).run()
 }

@@ -5,7 +5,7 @@
 -- divides by zero, and nothing is done.
 with put as (
     update ff_exec_core x set
-        version = x.version + 1, epoch = x.epoch + 1, updated_at_ms = $3::bigint,
+        version = x.version + 1, epoch = i.epoch, updated_at_ms = $3::bigint,
         phase = 'terminal', outcome = 'success', lease_end = 'completed',
         attempt_ran_ms = i.attempt_ran_ms, claim_id = null, resumed = null,
         timeout_at_ms = null, failure_reason = null, failure_category = null,
@@ -16,10 +16,10 @@ with put as (
         result = coalesce(i.result, x.result)
     from unnest($1::ff_completed_row[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
-        and x.execution_id = i.execution_id and x.version = i.before
+        and x.execution_id = i.execution_id and x.version = i.before and x.epoch < i.epoch
     returning
         i.turn, x.partition_key, x.execution_id, x.namespace, x.lane_id, x.attempt_index,
-        x.retain_until_ms, i.claim_id, x.epoch - 1 as lease_epoch, i.until_ms
+        x.retain_until_ms, i.claim_id, i.epoch - 1 as lease_epoch, i.until_ms
 ), done as (
     delete from ff_lease l using put
     where l.claim_id = put.claim_id and l.partition_key = put.partition_key

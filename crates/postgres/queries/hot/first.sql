@@ -4,13 +4,13 @@
 -- was decided on ($2), it divides by zero, and the batch is undone.
 with put as (
     update ff_exec_core x set
-        version = x.version + 1, epoch = x.epoch + 1, attempts = 1, started_at_ms = $3::bigint,
+        version = x.version + 1, epoch = i.epoch, attempts = 1, started_at_ms = $3::bigint,
         updated_at_ms = $3, phase = 'active', next_attempt = null, attempt_index = 0,
         attempt_kind = 'initial', worker_id = $4::text, worker_instance_id = $5::text,
         attempt_started_at_ms = $3, attempt_ran_ms = 0, claim_id = $6::uuid, resumed = false
     from unnest($1::ff_first_row[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
-        and x.execution_id = i.execution_id and x.version = i.before
+        and x.execution_id = i.execution_id and x.version = i.before and x.epoch < i.epoch
     returning x.partition_key, x.execution_id, x.ctid as at, i.place, x.epoch
 ), lease as (
     insert into ff_lease (

@@ -1,5 +1,6 @@
 -- The same as timer/retention.sql for executions that were completed in batches. One that was replayed
--- stays listed with its batch, and is passed over.
+-- stays listed with its batch, and is passed over; so is one that has since joined a flow, which it goes
+-- with.
 select d.partition_key, d.execution_id, d.due_ms, n.next_ms
 from (select min(due_ms) as next_ms from ff_retention where due_ms > $1) n
 left join (
@@ -12,7 +13,7 @@ left join (
     cross join lateral (
         select x.namespace from ff_exec_core x
         where x.partition_key = t.partition_key and x.execution_id = t.execution_id
-            and x.retain_until_ms = r.due_ms
+            and x.retain_until_ms = r.due_ms and x.flow_id is null
         offset 0
     ) x
     where not exists (

@@ -18,6 +18,8 @@ const EVERY: &[(&str, &str)] = &[
     // Plans that fit any parameters, made once: the EXPLAIN tests look at the same ones.
     ("plan_cache_mode", "force_generic_plan"),
     ("jit", "off"),
+    // A statement sees what those it waited for have done.
+    ("default_transaction_isolation", "read committed"),
     ("lock_timeout", "5s"),
     ("idle_in_transaction_session_timeout", "30s"),
 ];
@@ -86,7 +88,9 @@ impl Address {
             let settings = if own.pooled { set_local(&schema, purpose) } else { String::new() };
             let how = match purpose {
                 Purpose::Snapshot => " isolation level repeatable read read only",
-                Purpose::Read | Purpose::Scan | Purpose::Write(_) | Purpose::Claim => "",
+                Purpose::Read | Purpose::Scan | Purpose::Write(_) | Purpose::Claim => {
+                    " isolation level read committed"
+                }
             };
             format!("begin{how}{settings}")
         };

@@ -160,6 +160,7 @@ impl Rows<'_> {
             r.id(row.id);
             r.tid(row.at);
             r.long(row.before);
+            r.long(x.epoch);
             r.long(x.attempt_ran_ms);
             r.long(x.retain_until_ms);
             here(row.result(), r);
@@ -187,6 +188,7 @@ fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
         r.tid(row.at);
         r.tid(Some(*place));
         r.long(row.before);
+        r.long(row.row.epoch);
     });
     let params = Params::new()
         .rows("ff_first_row", rows)

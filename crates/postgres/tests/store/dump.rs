@@ -85,11 +85,13 @@ const TIMERS: &str = "select kind, due_ms, partition_key, execution_id, queue, r
     select 'retention', r.due_ms, x.partition_key, x.execution_id, null, null, null \
     from ff_retention r \
     cross join unnest(r.partition_keys, r.execution_ids) i (partition_key, execution_id) \
-    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms";
+    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms \
+    and x.flow_id is null";
 
 const SPENT: &str = "select r.due_ms from ff_retention r where not exists (select 1 \
     from unnest(r.partition_keys, r.execution_ids) i (partition_key, execution_id) \
-    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms)";
+    join ff_exec_core x using (partition_key, execution_id) where x.retain_until_ms = r.due_ms \
+    and x.flow_id is null)";
 
 const BLOBS: &str = "select partition_key, execution_id, kind, attempt_index, encoding, bytes \
     from ff_payload union all \

@@ -136,6 +136,10 @@ fn check(path: &str, plan: &Value) -> Vec<String> {
             wrong.push(format!("it does not find rows of {of} by {column}"));
         }
     }
+    let sorts = |node: &&Value| word(node, "Node Type") == "Incremental Sort";
+    if path == "retention/due" && !nodes(plan).iter().any(sorts) {
+        wrong.push("it sorts all that is due to find the first".to_owned());
+    }
     if ["ready/head", "ready/glance"].contains(&path) {
         let ready = nodes(plan).into_iter().find(|node| word(node, "Relation Name") == "ff_ready");
         let condition = ready.map_or("", |node| word(node, "Index Cond"));

@@ -4,9 +4,11 @@ use ff_conformance::World;
 use ff_core::backend::Duty;
 use ff_core::command::Command;
 use ff_core::decide::complete::Complete;
+use ff_core::decide::create::Create;
 use ff_core::decide::replay::Replay;
 use ff_core::decide::retention::Trim;
 use ff_core::ids::ExecutionId;
+use ff_core::policy::Policy;
 use serde_json::json;
 use tokio_postgres::Client;
 
@@ -19,6 +21,10 @@ async fn completed(w: &World, count: u32) -> Vec<ExecutionId> {
     for _ in 0..count {
         w.create_with(json!({"retention_ms": KEPT_MS})).await;
     }
+    complete_all(w, count).await
+}
+
+async fn complete_all(w: &World, count: u32) -> Vec<ExecutionId> {
     let claimed = w.claim(w.ask(count)).await;
     let complete = |id, fence| Complete { id, fence, result: None, encoding: None };
     let completes = claimed.iter().map(|work| &work.leased);
@@ -87,6 +93,29 @@ async fn what_is_replayed_and_completed_in_the_same_moment_is_removed_once() {
     assert_eq!(w.due(Duty::Retention, 10).await.commands, trims(&ids));
     w.tick(Duty::Retention).await;
     assert_eq!(batches(&db).await, 0);
+}
+
+#[tokio::test]
+async fn what_is_replayed_into_a_flow_goes_with_the_flow() {
+    let stores = Stores::new();
+    let (w, db) = (stores.open().await, stores.connect().await);
+    let flow = w.empty_flow().await;
+    let policy = Policy::parse(&json!({"retention_ms": KEPT_MS})).unwrap();
+    for _ in 0..2 {
+        let id = ExecutionId::for_flow(flow, w.uuid());
+        w.create(Create { policy: policy.clone(), ..w.draft_of(id) }).await;
+    }
+    let ids = complete_all(&w, 2).await;
+    assert_eq!(batches(&db).await, 1);
+    // It ends as a member in the same moment, so it would be kept until the same time.
+    replay(&w, ids[0]).await;
+    w.add(flow, ids[0]).await.unwrap();
+    w.succeed(ids[0]).await;
+    w.pass(KEPT_MS);
+    assert_eq!(w.due(Duty::Retention, 10).await.commands, trims(&ids[1..]));
+    w.tick(Duty::Retention).await;
+    assert_eq!(batches(&db).await, 0);
+    assert!(w.find(ids[0]).await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,9 +6,8 @@ pub type Operation = (&'static str, &'static str, &'static str, &'static str);
 /// Methods that are no operations: making an engine, and what the others are made of.
 pub const NO_METHODS: &[&str] = &["new", "with_options", "backend", "execute", "execute_all"];
 
-/// Commands that do not speak to an engine.
-pub const NO_COMMANDS: &[&str] =
-    &["serve", "config", "migrate", "dev", "demo", "sampleworker", "flow"];
+/// Commands that are no operations.
+pub const NO_COMMANDS: &[&str] = &["config", "migrate", "dev", "demo", "sample-worker", "flow"];
 
 pub const GROUPS: &[(&str, &[Operation])] = &[
     ("Creating and steering executions", STEERING),
@@ -59,14 +58,14 @@ const READING: &[Operation] = &[
     ("get_execution_namespace", "describe_execution", "show", "reads"),
     ("get_execution_tag", "describe_execution", "show", "reads"),
     ("history", "execution_history", "show", "reads"),
-    ("await_execution", "describe_execution get_execution_result", "result", "reads"),
-    ("await_result", "get_execution_result", "result", "reads"),
-    ("list_executions", "search_executions", "ls", "listing"),
+    ("await_execution", "describe_execution get_execution_result", "create, result", "reads"),
+    ("await_result", "get_execution_result", "create, result", "reads"),
+    ("list_executions", "", "", "listing"),
     ("search_executions", "search_executions", "ls", "listing"),
     ("list_steps", "list_steps", "show", "steps"),
     ("lane_depths", "lane_depths", "lanes", "listing"),
     ("count_executions", "count_executions", "lanes", "listing"),
-    ("list_lanes", "lane_depths", "lanes", "listing"),
+    ("list_lanes", "", "", "listing"),
     ("server_time_ms", "info", "", "clock"),
 ];
 
@@ -82,17 +81,17 @@ const WAITS: &[Operation] = &[
         "suspend wait_conditions",
     ),
     ("resume_execution", "resume_execution", "resume", "suspend"),
-    ("sign_link", "sign_link", "", ""),
+    ("sign_link", "sign_link", "waitpoints", ""),
     ("read_link", "read_link", "", ""),
     ("follow_link", "follow_link", "", ""),
     ("list_pending_waitpoints", "list_waitpoints list_waitpoints_of", "waitpoints", "waitpoints"),
-    ("list_suspended", "list_suspended", "ls", "suspend"),
+    ("list_suspended", "list_suspended", "", "suspend"),
     ("describe_suspension", "describe_suspension", "", "suspend"),
     ("list_signals", "list_signals", "", "signals"),
     ("observe_signals", "observe_signals", "", "signals"),
     ("satisfying", "observe_signals", "", "signals"),
     ("read_waitpoint_token", "read_waitpoint_token", "waitpoints", "waitpoints"),
-    ("seed_waitpoint_hmac_secret", "", "", "signing_keys"),
+    ("seed_waitpoint_hmac_secret", "", "serve", "signing_keys"),
     ("rotate_waitpoint_hmac_secret", "rotate_signing_key", "keys rotate", "signing_keys"),
     ("list_signing_keys", "list_signing_keys", "keys", "signing_keys"),
 ];
@@ -114,15 +113,15 @@ const FLOWS: &[Operation] = &[
     ("describe_flow", "describe_flow", "flow show", "flow_reads"),
     ("project_flow_summary", "project_flow_summary", "flow show", "flow_reads"),
     ("get_flow_tag", "describe_flow", "flow show", "flow_tags"),
-    ("list_flows", "search_flows", "flow ls", "flow_reads"),
+    ("list_flows", "", "", "flow_reads"),
     ("search_flows", "search_flows", "flow ls", "flow_reads"),
     ("list_edges", "list_edges", "flow show", "flow_reads"),
-    ("describe_edge", "describe_edge", "flow show", "flow_reads"),
+    ("describe_edge", "describe_edge", "", "flow_reads"),
     ("list_members", "list_members", "flow show", "flow_reads"),
     ("resolve_execution_flow_id", "describe_execution", "show", "flow_reads"),
     ("evaluate_flow_eligibility", "evaluate_flow_eligibility", "", "flow_reads flow_replay"),
     ("read_inputs", "read_inputs", "", "flow_data"),
-    ("await_flow", "describe_flow", "", "flow_ends"),
+    ("await_flow", "describe_flow", "flow submit", "flow_ends"),
 ];
 
 const FEED: &[Operation] = &[

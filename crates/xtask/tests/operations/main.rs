@@ -1,6 +1,6 @@
 //! `docs/operations.md`: every operation of the engine, and where it is offered and tested. The page is
-//! made of a list and of the sources; it fails when they disagree, so nothing is offered or tested that is
-//! not on it. `UPDATE_EXPECT=1` writes it.
+//! made of a list and of the sources. Every method, route, command and file of cases is on it; which belong
+//! together is said by the list alone. `cargo xtask generate` writes it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,7 +79,7 @@ impl Sources {
         let mut commands = BTreeSet::new();
         for (file, prefix) in [("main.rs", ""), ("flow.rs", "flow "), ("keys.rs", "keys ")] {
             let text = read(&root.join("crates/cli/src").join(file));
-            commands.extend(variants(&text).map(|name| format!("{prefix}{}", name.to_lowercase())));
+            commands.extend(variants(&text).map(|name| format!("{prefix}{name}")));
         }
         Self {
             methods,
@@ -158,6 +158,7 @@ fn methods_of(of: &str, text: &str, methods: &mut BTreeMap<String, String>) {
         if let Some(method) = method.filter(|_| inside) {
             let name = method.split(['(', '<']).next().unwrap_or_default();
             let first = said.split(". ").next().unwrap_or_default().trim_end_matches('.');
+            assert!(!first.contains('|'), "{name}: this would break the table: {first}");
             methods.insert(name.to_owned(), first.to_owned());
         }
         if !line.starts_with("///") && !line.starts_with("#[") {
@@ -166,13 +167,27 @@ fn methods_of(of: &str, text: &str, methods: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The commands of an enum of them, but for those that hold others.
-fn variants(text: &str) -> impl Iterator<Item = &str> {
-    let inside = text.split_once("enum ").map_or("", |(_, rest)| rest);
-    let inside = inside.split("\n}").next().unwrap_or_default();
-    let lines = inside.lines().filter_map(|line| line.strip_prefix("    "));
-    let names = lines.filter_map(|line| line.split_once('(').map(|(name, _)| name));
-    names.filter(|name| name.chars().all(char::is_alphabetic))
+/// The commands of the first enum in a file, as they are typed. Each holds its arguments.
+fn variants(text: &str) -> impl Iterator<Item = String> {
+    let enums = text.split_once("\nenum ").or(text.split_once("\npub enum "));
+    let inside = enums.map_or("", |(_, rest)| rest).split("\n}").next().unwrap_or_default();
+    let lines = inside.lines().skip(1).filter_map(|line| line.strip_prefix("    "));
+    let lines = lines.filter(|line| !line.starts_with("//") && !line.starts_with("#["));
+    lines.map(|line| {
+        let name = line.split_once('(').map(|(name, _)| name);
+        kebab(name.unwrap_or_else(|| panic!("not a command with arguments: {line}")))
+    })
+}
+
+fn kebab(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('-');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// The routes of `/v1`, by the name of their operation.
