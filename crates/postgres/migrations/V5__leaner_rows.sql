@@ -24,7 +24,7 @@ create table ff_retention (
 -- Ids do not get smaller.
 alter table ff_retention alter execution_ids set storage external;
 
--- Rows have no key of their own, and are only ever deleted.
+-- Rows have no key of their own. They are inserted and deleted, never updated.
 alter table ff_retention replica identity full;
 
 create index ff_retention_due on ff_retention (due_ms);

@@ -9,11 +9,10 @@ use ff_core::execution::{
     State, Terminal,
 };
 use ff_core::fold::{LeaseRow, Write};
-use ff_core::index::TimerKind;
 use ff_core::state::TerminalOutcome;
 use tokio_postgres::types::Type;
 
-use super::Rows;
+use super::{Rows, kept_until};
 use crate::codec::{Composite, Params, Tid, ToWrite, here};
 use crate::connection::Step;
 use crate::statements::hot;
@@ -146,9 +145,8 @@ impl Rows<'_> {
                         attempt_index: row.row.attempt_index.and_then(|n| u32::try_from(n).ok()),
                         reason: None,
                     };
-            let later = timer.kind == TimerKind::Retention
+            let later = kept_until(timer) == Some(*retain_until)
                 && timer.execution == after.id
-                && timer.due == *retain_until
                 && timer.ready.is_none();
             if !(told && later && follows && ended.execution == after.id) {
                 return None;

@@ -1,5 +1,6 @@
 //! Executions that were completed together are kept in one row until they are removed.
 
+use ff_backend_postgres::Options;
 use ff_conformance::World;
 use ff_core::backend::Duty;
 use ff_core::command::Command;
@@ -12,6 +13,7 @@ use ff_core::policy::Policy;
 use serde_json::json;
 use tokio_postgres::Client;
 
+use crate::server;
 use crate::stores::Stores;
 
 const KEPT_MS: i64 = 1_000;
@@ -118,10 +120,17 @@ async fn what_is_replayed_into_a_flow_goes_with_the_flow() {
     assert!(w.find(ids[0]).await.is_some());
 }
 
+/// Whatever the server, the role or the URL says about transactions.
+const ISOLATED: &str = "options=-c%20default_transaction_isolation%3Drepeatable%5C%20read";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_who_remove_the_last_of_a_batch_at_once_leave_nothing_behind() {
     let stores = Stores::new();
-    let (a, b, db) = (stores.open().await, stores.open().await, stores.connect().await);
+    let open = || {
+        let url = format!("{}?{ISOLATED}", server::url());
+        stores.world(Options { url, ..stores.options() })
+    };
+    let (a, b, db) = (open().await, open().await, stores.connect().await);
     for _ in 0..50 {
         let ids = completed(&a, 2).await;
         a.pass(KEPT_MS);

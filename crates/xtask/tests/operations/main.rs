@@ -94,8 +94,8 @@ impl Sources {
             Every operation of the engine: a method of [`Engine`](../crates/engine/src/lib.rs) of the \
             same name, its way in over HTTP (see [the protocol](protocol.md)) and on the command \
             line, and the cases that each of the model, SQLite and PostgreSQL passes, with how many \
-            there are. Where a person would not want a command there is none; links and waiting \
-            are tested over HTTP and in the SDK. The list is checked against the sources.\n"
+            there are. Where a person would not want a command there is none. Links are tested \
+            in the core and over HTTP. The list is checked against the sources.\n"
             .to_owned();
         for (title, group) in GROUPS {
             write!(
