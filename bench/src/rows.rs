@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::floor::{postgres, sqlite};
 use crate::ours::{backlog, cost, flows, speed, waits, worker};
 use crate::place::Place;
+use crate::threads;
 
 /// One thing that is measured.
 pub struct Row {
@@ -143,7 +144,7 @@ impl Row {
     }
 
     /// Medians over `runs`, each with the floor beside it so that both see the same noise.
-    pub async fn measure(&self, runs: usize) -> anyhow::Result<Figure> {
+    pub fn measure(&self, runs: usize) -> anyhow::Result<Figure> {
         let logged: &[_] = match self.what {
             What::DrainStatements | What::IdleStatements => &[("log_statement", "all")],
             _ => &[], // the others need nothing special
@@ -152,7 +153,7 @@ impl Row {
         let mut told = None;
         for _ in 0..runs.max(1) {
             let place = if self.backend == PG { Place::server(logged)? } else { Place::file()? };
-            let figure = Box::pin(self.once(&place)).await?;
+            let figure = threads()?.block_on(Box::pin(self.once(&place)))?;
             values.push(figure.value);
             floors.extend(figure.floor);
             if let Some((name, value)) = figure.beside {
@@ -168,6 +169,10 @@ impl Row {
     async fn once(&self, place: &Place) -> anyhow::Result<Figure> {
         let plain = |value: f64| Figure { value, floor: None, beside: None };
         let compared = |(value, floor): (f64, f64)| Figure { floor: Some(floor), ..plain(value) };
+        let with_waiting = |(asking, waiting): (f64, f64), floor: f64| Figure {
+            beside: Some(("waiting", waiting)),
+            ..compared((asking, floor))
+        };
         Ok(match self.what {
             What::CreateCallers32 => {
                 let floor = floor(place, sqlite::insert_each, postgres::insert_each32).await?;
@@ -214,11 +219,11 @@ impl Row {
             What::SubmitFlow => compared(flows::submit_1000(place).await?),
             What::Suspend8 => {
                 let floor = floor(place, sqlite::three_commits, postgres::three_writes8).await?;
-                compared((waits::suspend_c8(place).await?, floor))
+                with_waiting(waits::suspend_c8(place).await?, floor)
             }
             What::Suspend64 => {
                 let floor = floor(place, sqlite::three_commits, postgres::three_writes64).await?;
-                compared((waits::suspend_c64(place).await?, floor))
+                with_waiting(waits::suspend_c64(place).await?, floor)
             }
             What::HttpCycle => compared(worker::http_cycle(place).await?),
             What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),
@@ -231,15 +236,18 @@ impl Row {
 async fn floor<F>(
     place: &Place,
     file: fn(&Path) -> anyhow::Result<f64>,
-    server: impl Fn(&'static str) -> F,
+    server: impl Fn(&'static str) -> F + Send + 'static,
 ) -> anyhow::Result<f64>
 where
     F: Future<Output = anyhow::Result<f64>>,
 {
     match place {
         Place::File(_) => file(&place.path()),
-        // One short string for each measurement of a run.
-        Place::Server(cluster) => server(String::leak(cluster.url())).await,
+        Place::Server(cluster) => {
+            // One short string for each measurement of a run.
+            let url = String::leak(cluster.url());
+            tokio::task::spawn_blocking(move || threads()?.block_on(server(url))).await?
+        }
     }
 }
 

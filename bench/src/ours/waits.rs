@@ -20,19 +20,20 @@ const LEASE_MS: u64 = 3_600_000;
 /// Whole cycles of a wait in all.
 const TOTAL: u32 = 10_000;
 
-/// 8 at a time.
-pub async fn suspend_c8(place: &Place) -> anyhow::Result<f64> {
-    cycles(place, 8).await
+/// 8 at a time: where claims are made after the signal, and where they wait for it.
+pub async fn suspend_c8(place: &Place) -> anyhow::Result<(f64, f64)> {
+    Ok((cycles(place, 8, false).await?, cycles(place, 8, true).await?))
 }
 
 /// 64 at a time.
-pub async fn suspend_c64(place: &Place) -> anyhow::Result<f64> {
-    cycles(place, 64).await
+pub async fn suspend_c64(place: &Place) -> anyhow::Result<(f64, f64)> {
+    Ok((cycles(place, 64, false).await?, cycles(place, 64, true).await?))
 }
 
 /// Executions are created and claimed beforehand. Each hand then suspends one, sends the signal that it
-/// waits for, claims what goes on, and completes it: one at a time, one call after the other.
-async fn cycles(place: &Place, hands: u32) -> anyhow::Result<f64> {
+/// waits for, claims what goes on, and completes it: one at a time, one call after the other. Or the
+/// claim `waits` for the signal, as that of a worker does which has nothing else to do.
+async fn cycles(place: &Place, hands: u32, waits: bool) -> anyhow::Result<f64> {
     let engine = engine(&place.fresh()).await?;
     fill(&engine, TOTAL, draft).await?;
     let mut held = Vec::new();
@@ -43,7 +44,7 @@ async fn cycles(place: &Place, hands: u32) -> anyhow::Result<f64> {
     }
     // The first few prepare statements.
     for work in held.split_off(held.len() - 10) {
-        cycle(&engine, &work).await?;
+        cycle(&engine, &work, waits).await?;
     }
     let (count, held) = (u32::try_from(held.len())?, Arc::new(Mutex::new(held)));
     let begun = Instant::now();
@@ -53,7 +54,7 @@ async fn cycles(place: &Place, hands: u32) -> anyhow::Result<f64> {
             tokio::spawn(async move {
                 let next = || held.lock().expect("nobody panics").pop();
                 while let Some(work) = next() {
-                    cycle(&engine, &work).await?;
+                    cycle(&engine, &work, waits).await?;
                 }
                 anyhow::Ok(())
             })
@@ -65,7 +66,7 @@ async fn cycles(place: &Place, hands: u32) -> anyhow::Result<f64> {
     Ok(per_second(count, begun))
 }
 
-async fn cycle(engine: &Engine, work: &Claimed) -> anyhow::Result<()> {
+async fn cycle(engine: &Engine, work: &Claimed, waits: bool) -> anyhow::Result<()> {
     let (id, fence) = (work.leased.execution.id, work.leased.fence);
     let (waitpoint, key) = (Uuid::now_v7(), "answer".parse().expect("a valid key"));
     let suspend = Suspend {
@@ -104,13 +105,18 @@ async fn cycle(engine: &Engine, work: &Claimed) -> anyhow::Result<()> {
         payload: None,
         resume_delay_ms: None,
     };
-    let delivered = engine.deliver_signal(signal).await?;
+    // What goes on may be another's: there is one for each.
+    let claim = engine.claim_new(ask(1), Duration::from_secs(10));
+    let (delivered, given) = if waits {
+        let (given, delivered) = tokio::join!(claim, engine.deliver_signal(signal));
+        (delivered?, given?)
+    } else {
+        (engine.deliver_signal(signal).await?, claim.await?)
+    };
     let resumed =
         matches!(delivered, Delivered::Accepted { effect: Effect::ConditionSatisfied, .. });
     ensure!(resumed, "{id} does not go on: {delivered:?}");
-    // What goes on may be another's: there is one for each.
-    let mut given = engine.claim_new(ask(1), Duration::from_secs(10)).await?;
-    let again = given.pop().context("something goes on")?;
+    let again = given.into_iter().next().context("something goes on")?;
     engine.execute(complete(&again)).await?;
     Ok(())
 }

@@ -120,6 +120,11 @@ impl ClaimAsk {
         Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1, fresh: false }
     }
 
+    /// Whether both look in the same queues: what one finds, the other could have.
+    pub fn looks_where(&self, other: &Self) -> bool {
+        self.lanes == other.lanes && self.capabilities == other.capabilities
+    }
+
     /// The command that claims one execution on behalf of this ask.
     pub fn claim(&self, id: ExecutionId) -> Claim {
         Claim {

@@ -4,7 +4,7 @@
 //! not take it back. Queues are bounded in calls and bytes; beyond that the answer is
 //! `overloaded`, at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,10 +18,13 @@ use tokio::time::Instant;
 use crate::endings::Endings;
 use crate::error::Error;
 use crate::members::Members;
-use crate::starts::{Asked, Idle};
+use crate::starts::Idle;
 
 /// Turns that others are given to join a batch that tells a flow of an end.
 const MEMBERS_TURNS: usize = 16;
+
+/// How often calls let those of another kind go first.
+const PASSED_MAX: u32 = 3;
 
 /// How long a batch may be under way before others go beside it, however few: somebody else may hold
 /// what it needs.
@@ -64,6 +67,8 @@ type Answer = Result<Vec<Outcome>, StoreError>;
 struct Call {
     commands: Vec<Command>,
     bytes: usize,
+    /// The flows that they tell of an end, looked up on arrival.
+    flows: Vec<FlowId>,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -98,7 +103,7 @@ impl Batcher {
         let before = self.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
         // A call that is larger than the bound on its own may go when nothing else waits.
         let full = before > 0 && before + bytes > self.bytes_max;
-        let call = Call { commands, bytes, reply };
+        let call = Call { commands, bytes, flows: Vec::new(), reply };
         let sent = if full { Err(None) } else { self.calls.try_send(call).map_err(Some) };
         match sent {
             Ok(()) => Ok(answer),
@@ -124,60 +129,51 @@ async fn drive(
     waiting_bytes: Arc<AtomicUsize>,
     bounds: Bounds,
 ) {
-    let mut flights = Flights::default();
-    let mut left = None;
+    let (mut flights, mut line) = (Flights::default(), Line::default());
     loop {
-        let next = match left.take() {
-            Some(left) => Some(left),
-            None => waiting.recv().await,
-        };
-        let Some(first) = next else { break };
-        let mut batch = Batch::default();
-        batch.add(first, &shared.members);
+        if line.commands == 0 {
+            let Some(first) = waiting.recv().await else { break };
+            line.add(first, &shared.members);
+        }
         // Meanwhile calls gather in the channel, or here while they are too few for a batch of
         // their own, or speak of flows that are being told something already.
         loop {
             flights.land();
             let all = flights.under_way.len() >= bounds.flights;
             let late = flights.late.unwrap_or_else(Instant::now);
-            let crowd = batch.commands >= bounds.crowd
-                || batch.calls.len() >= flights.match_for(bounds.pair)
+            let (calls, commands) = line.next(&flights);
+            let crowd = commands >= bounds.crowd
+                || calls >= flights.match_for(bounds.pair)
                 || late <= Instant::now();
-            if !all && (flights.under_way.is_empty() || crowd && !flights.tell_any(&batch.flows)) {
+            if !all && (flights.under_way.is_empty() || crowd && calls > 0) {
                 break;
             }
+            let room = line.commands < bounds.batch;
             tokio::select! {
                 () = flights.landed() => {}
                 () = tokio::time::sleep_until(late), if !all && !crowd => {}
-                Some(call) = waiting.recv(), if !all && batch.commands < bounds.batch => {
-                    batch.add(call, &shared.members);
-                }
+                Some(call) = waiting.recv(), if !all && room => line.add(call, &shared.members),
             }
         }
         // Whoever was just answered may have something else to say: let them speak first. Members of a
         // flow are many, and end together; whoever goes without the others keeps them waiting.
-        let turns =
-            if batch.flows.is_empty() { bounds.turns } else { bounds.turns.max(MEMBERS_TURNS) };
+        let turns = if line.tells() { bounds.turns.max(MEMBERS_TURNS) } else { bounds.turns };
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
-        let half = (batch.calls.len() + waiting.len()).div_ceil(2);
-        let pairs = bounds.flights > 1 && half >= bounds.pair && flights.under_way.is_empty();
-        let calls_max = if pairs { half } else { usize::MAX };
-        while batch.commands < bounds.batch
-            && batch.calls.len() < calls_max
+        while line.commands < bounds.batch
             && let Ok(call) = waiting.try_recv()
         {
-            if flights.tell_any(&shared.members.flows(&call.commands)) {
-                left = Some(call);
-                break;
-            }
-            batch.add(call, &shared.members);
+            line.add(call, &shared.members);
         }
-        let taken = batch.calls.iter().map(|call| call.bytes).sum();
+        let half = line.next(&flights).0.div_ceil(2);
+        let pairs = bounds.flights > 1 && half >= bounds.pair && flights.under_way.is_empty();
+        let calls_max = if pairs { half } else { usize::MAX };
+        let calls = line.take(&flights, calls_max, bounds.batch);
+        let taken = calls.iter().map(|call| call.bytes).sum();
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
-        let Batch { calls, flows, .. } = batch;
+        let flows = calls.iter().flat_map(|call| call.flows.iter().copied()).collect();
         flights.start(
             calls.len(),
             flows,
@@ -189,20 +185,88 @@ async fn drive(
     }
 }
 
-/// Calls that go together.
+/// Calls that have arrived. Those of one kind travel together, and apart from the others: a statement
+/// that writes little of everything takes nearly as long as one that writes much of one. The kind that
+/// most ask for goes first, so that callers who do the same things in turn come to do them at the same
+/// time. Nobody lets others go first for ever.
 #[derive(Default)]
-struct Batch {
-    calls: Vec<Call>,
+struct Line {
+    kinds: [Kind; 3],
+    /// Commands in all of them.
     commands: usize,
-    /// The flows that they tell of an end.
-    flows: Vec<FlowId>,
 }
 
-impl Batch {
-    fn add(&mut self, call: Call, members: &Members) {
+/// Calls that the same statement writes.
+#[derive(Default)]
+struct Kind {
+    calls: VecDeque<Call>,
+    commands: usize,
+    /// How often others went first.
+    passed: u32,
+}
+
+impl Kind {
+    /// Calls that may go, and commands in them.
+    fn size(&self, flights: &Flights) -> (usize, usize) {
+        if flights.told.is_empty() {
+            return (self.calls.len(), self.commands);
+        }
+        let free = self.calls.iter().filter(|call| !flights.tell_any(&call.flows));
+        free.fold((0, 0), |(calls, commands), call| (calls + 1, commands + call.commands.len()))
+    }
+}
+
+impl Line {
+    fn add(&mut self, mut call: Call, members: &Members) {
+        let kind = match call.commands.first() {
+            Some(Command::Suspend(_)) => 0,
+            Some(Command::DeliverSignal(_)) => 1,
+            _ => 2, // not ours: everything else is written by statements that it shares
+        };
+        call.flows = members.flows(&call.commands);
         self.commands += call.commands.len();
-        self.flows.extend(members.flows(&call.commands));
-        self.calls.push(call);
+        self.kinds[kind].commands += call.commands.len();
+        self.kinds[kind].calls.push_back(call);
+    }
+
+    /// Whether some tell a flow of an end.
+    fn tells(&self) -> bool {
+        self.kinds.iter().flat_map(|kind| &kind.calls).any(|call| !call.flows.is_empty())
+    }
+
+    /// The kind that goes next.
+    fn first(&self, flights: &Flights) -> usize {
+        let urgency = |at: &usize| {
+            let (calls, _) = self.kinds[*at].size(flights);
+            (calls > 0).then_some((self.kinds[*at].passed >= PASSED_MAX, calls))
+        };
+        (0..self.kinds.len()).max_by_key(urgency).unwrap_or_default()
+    }
+
+    /// Calls and commands that may go next.
+    fn next(&self, flights: &Flights) -> (usize, usize) {
+        self.kinds[self.first(flights)].size(flights)
+    }
+
+    /// Those go, so many calls and commands at most.
+    fn take(&mut self, flights: &Flights, calls_max: usize, commands_max: usize) -> Vec<Call> {
+        let first = self.first(flights);
+        let (mut taken, mut commands) = (Vec::new(), 0);
+        for call in std::mem::take(&mut self.kinds[first].calls) {
+            let fits = taken.len() < calls_max && commands < commands_max;
+            if fits && !flights.tell_any(&call.flows) {
+                commands += call.commands.len();
+                taken.push(call);
+            } else {
+                self.kinds[first].calls.push_back(call);
+            }
+        }
+        self.commands -= commands;
+        self.kinds[first].commands -= commands;
+        for (at, kind) in self.kinds.iter_mut().enumerate() {
+            kind.passed = if at == first || kind.calls.is_empty() { 0 } else { kind.passed + 1 };
+        }
+        taken
     }
 }
 
@@ -275,6 +339,17 @@ impl Flights {
     }
 }
 
+/// How many executions a batch may let go: a signal lets go of one, a flow of any number.
+fn lets_go(commands: &[Command], tells: bool) -> usize {
+    let of = |command: &Command| match command {
+        Command::SubmitFlow(_) | Command::ExtendFlow(_) => usize::MAX,
+        Command::DeliverSignal(_) | Command::Resume(_) => 1,
+        _ => 0, // not ours: nothing else ends a wait
+    };
+    let told = if tells { usize::MAX } else { 0 };
+    commands.iter().map(of).fold(told, usize::saturating_add)
+}
+
 /// Sends one batch and hands each call its share of the outcomes.
 async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let sizes: Vec<usize> = batch.iter().map(|call| call.commands.len()).collect();
@@ -284,17 +359,7 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let told = shared.members.tell(&commands);
     let starts = shared.idle.start(&mut commands);
     let begun = commands.len();
-    let may_let_go = |command: &Command| {
-        matches!(
-            command,
-            Command::SubmitFlow(_)
-                | Command::ExtendFlow(_)
-                | Command::DeliverSignal(_)
-                | Command::Resume(_)
-        )
-    };
-    let lets_go = !told.is_empty() || commands.iter().any(may_let_go);
-    let asked = if lets_go { shared.idle.ask() } else { Asked::default() };
+    let asked = shared.idle.ask(lets_go(&commands, !told.is_empty()));
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());

@@ -175,7 +175,7 @@ impl Engine {
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
-        let look = self.queues.shared.idle.fresh(&ask, generation);
+        let look = self.queues.shared.idle.fresh(&ask, generation, wait);
         self.claim_after(look, ask, wait).await
     }
 

@@ -5,7 +5,6 @@
 //! since then may be older or more urgent: the claim that is given something finds it when it
 //! looks next.
 
-use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use ff_core::decide::create::Create;
 use ff_core::decide::start_released::StartReleased;
 use ff_core::fold::Blob;
 use ff_core::limits::CLAIM_BYTES_MAX;
-use ff_core::text::LaneId;
 use ff_core::{ClaimAsk, Claimed, ExecutionId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -23,7 +21,8 @@ use tokio::time::Instant;
 use crate::claims::Unclaimed;
 use crate::members::Members;
 
-/// For how long a claim need not look again where another has just found nothing.
+/// For how long a claim that does not wait need not look where another has just found nothing. One that
+/// waits is told of what happens meanwhile.
 const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
@@ -78,8 +77,7 @@ impl Asked {
 /// A look that found nothing.
 #[derive(Clone)]
 pub struct Look {
-    lanes: Vec<LaneId>,
-    capabilities: BTreeSet<String>,
+    ask: ClaimAsk,
     /// The generation of the store's work before it.
     pub seen: u64,
     /// When it is time to look again, whatever happens.
@@ -102,10 +100,9 @@ impl Idle {
 
     /// Remembers that a look found nothing.
     pub fn nothing_for(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Look {
-        let (lanes, capabilities) = (ask.lanes.clone(), ask.capabilities.clone());
-        let look = Look { lanes, capabilities, seen, until, at: Instant::now() };
+        let look = Look { ask: ask.clone(), seen, until, at: Instant::now() };
         let mut state = self.lock();
-        state.looks.retain(|known| !known.is_for(ask));
+        state.looks.retain(|known| !known.ask.looks_where(ask));
         if state.looks.len() == LOOKS_MAX {
             state.looks.remove(0);
         }
@@ -113,11 +110,12 @@ impl Idle {
         look
     }
 
-    /// What was found lately by a look for the same, if nothing has happened since.
-    pub fn fresh(&self, ask: &ClaimAsk, generation: u64) -> Option<Look> {
+    /// What was found by a look for the same, if nothing has happened since and it is good enough for a
+    /// claim that goes on to `wait`.
+    pub fn fresh(&self, ask: &ClaimAsk, generation: u64, wait: Duration) -> Option<Look> {
         let state = self.lock();
-        let look = state.looks.iter().find(|look| look.is_for(ask))?;
-        let fresh = look.seen == generation && look.at.elapsed() < FRESH;
+        let look = state.looks.iter().find(|look| look.ask.looks_where(ask))?;
+        let fresh = look.seen == generation && (wait > FRESH || look.at.elapsed() < FRESH);
         (fresh && look.until > Instant::now()).then(|| look.clone())
     }
 
@@ -168,16 +166,25 @@ impl Idle {
 }
 
 impl Idle {
-    /// The claims that idle, oldest first: what a batch lets go may be started for them.
-    pub fn ask(&self) -> Asked {
+    /// The claims that idle, oldest first: what a batch lets go, `most` at most, may be started for
+    /// them. Of those who look in the same queues no more are asked than that: another batch may need
+    /// the others.
+    pub fn ask(&self, most: usize) -> Asked {
+        let mut asked: Vec<Promise> = Vec::new();
         let mut state = self.lock();
-        let free = state.waiting.iter_mut().filter(|waiting| !waiting.asked).take(ASKED_MAX);
-        let asked = free.map(|waiting| {
+        for waiting in state.waiting.iter_mut().filter(|waiting| !waiting.asked) {
+            let alike = |promise: &&Promise| promise.ask.looks_where(&waiting.ask);
+            if asked.len() == ASKED_MAX {
+                break;
+            }
+            if asked.iter().filter(alike).count() >= most {
+                continue;
+            }
             (waiting.asked, waiting.thought_of) = (true, true);
             let (ask, given) = (waiting.ask.clone(), waiting.undo.another());
-            Promise { number: waiting.number, ask, given }
-        });
-        Asked(asked.collect())
+            asked.push(Promise { number: waiting.number, ask, given });
+        }
+        Asked(asked)
     }
 
     /// Hands out what a batch started. Who got nothing goes on idling; what was started for a claim
@@ -210,12 +217,6 @@ impl Idle {
             // A claim that is gone gives its work back.
             drop(waiting.map(|waiting| waiting.reply.send(given)));
         }
-    }
-}
-
-impl Look {
-    fn is_for(&self, ask: &ClaimAsk) -> bool {
-        self.lanes == ask.lanes && self.capabilities == ask.capabilities
     }
 }
 

@@ -104,11 +104,6 @@ fn may_guess(state: &State) -> bool {
     !address.pooled && !address.few && !state.heads.is_contended()
 }
 
-/// Asks for the same lanes with the same capabilities find the same.
-fn same(a: &ClaimAsk, b: &ClaimAsk) -> bool {
-    a.lanes == b.lanes && a.capabilities == b.capabilities
-}
-
 async fn once(state: &State, asks: &[ClaimAsk], again: bool) -> Result<Claims, Trouble> {
     let mut session = state.connections.get(Purpose::Claim).await?;
     let done = if asks.is_empty() {

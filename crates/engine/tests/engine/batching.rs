@@ -1,11 +1,13 @@
 //! Calls made together travel together, within bounds.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ff_core::decide::complete::Complete;
 use ff_core::decide::create::{Create, Created};
+use ff_core::decide::deliver::Delivered;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::step::{Step, StepKind};
@@ -124,6 +126,47 @@ async fn many_creations_go_in_two_halves_beside_each_other() {
 }
 
 /// One step of an execution.
+#[tokio::test]
+async fn what_most_ask_for_goes_first_but_not_for_ever() {
+    let (engine, slow, world) = gated(&Options::default());
+    let (_, mailbox) = world.waiting().await;
+    let answered = Arc::new(AtomicUsize::new(0));
+    // Nobody holds these, so each is refused, in the batch it went in.
+    let complete = || {
+        let (engine, answered, id) = (engine.clone(), Arc::clone(&answered), world.id());
+        let fence = Fence { attempt_index: 0, lease_epoch: 1 };
+        tokio::spawn(async move {
+            let complete = Complete { id, fence, result: None, encoding: None };
+            let refused = engine.execute(complete).await.unwrap_err();
+            assert_eq!(refused.code(), Code::ExecutionNotFound);
+            answered.fetch_add(1, Ordering::SeqCst);
+        })
+    };
+    complete();
+    settle().await;
+    let signal = tokio::spawn({
+        let (engine, signal) = (engine.clone(), mailbox.signal(&world, "go"));
+        async move { engine.deliver_signal(signal).await }
+    });
+    for round in 1..=4 {
+        complete();
+        complete();
+        settle().await;
+        slow.obstacle.permits.add_permits(1);
+        settle().await;
+        assert_eq!(answered.load(Ordering::SeqCst), 2 * round - 1, "one, and then two at a time");
+        assert!(!signal.is_finished(), "round {round}");
+    }
+    slow.obstacle.permits.add_permits(1);
+    settle().await;
+    assert!(signal.is_finished(), "the last two let the signal go first");
+    assert!(matches!(signal.await.unwrap(), Ok(Delivered::Accepted { .. })));
+    assert_eq!(answered.load(Ordering::SeqCst), 7);
+    slow.obstacle.permits.add_permits(1);
+    settle().await;
+    assert_eq!(answered.load(Ordering::SeqCst), 9);
+}
+
 fn steps_of(id: ExecutionId) -> RecordSteps {
     let fence = Fence { attempt_index: 0, lease_epoch: 1 };
     let name = StepName::new("count").unwrap();

@@ -245,6 +245,57 @@ async fn what_a_signal_lets_go_goes_to_a_claim_that_idles() {
 }
 
 #[tokio::test]
+async fn signals_in_two_batches_each_find_a_claim_that_idles() {
+    let (_, world) = world();
+    let backend = Arc::clone(&world.store.backend);
+    let late = Arc::new(Obstructed::new(backend, Late(tokio::sync::Semaphore::new(0))));
+    let engine = Engine::new(Arc::clone(&late) as _);
+    let mut mailboxes = Vec::new();
+    for _ in 0..8 {
+        mailboxes.push(world.waiting().await.1);
+    }
+    // Who asks for something else, and has waited longest, takes nobody's place.
+    let elsewhere = ClaimAsk { lanes: vec!["elsewhere".parse().unwrap()], ..world.ask(1) };
+    let elsewhere = idling(&engine, elsewhere).await;
+    let mut claims = Vec::new();
+    for _ in 0..8 {
+        claims.push(idling(&engine, world.ask(1)).await);
+    }
+    let before = world.store.backend.generation(Interest::Work);
+    for mailbox in &mailboxes {
+        let (engine, signal) = (engine.clone(), mailbox.signal(&world, "go"));
+        tokio::spawn(async move { engine.deliver_signal(signal).await });
+    }
+    settle().await;
+    // Both are written before either is answered.
+    late.obstacle.0.add_permits(10);
+    for claim in claims {
+        assert_eq!(given(claim).await.len(), 1);
+    }
+    let after = world.store.backend.generation(Interest::Work);
+    assert_eq!(before, after, "none ever stood in a queue");
+    assert!(!elsewhere.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_trusts_an_old_look_and_who_does_not_looks_again() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    slow.obstacle.permits.add_permits(1_000);
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let looks = || slow.obstacle.claims.load(Ordering::SeqCst);
+    let claim = async |wait| engine.claim_new(world.ask(1), wait).await.unwrap().len();
+    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 1));
+    tokio::time::advance(Duration::from_millis(99)).await;
+    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 1));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!((claim(Duration::from_secs(1)).await, looks()), (0, 1), "it would be told");
+    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 2), "nobody would tell it");
+    // However that may be, after five seconds everybody looks.
+    assert_eq!((claim(Duration::from_secs(6)).await, looks()), (0, 3));
+}
+
+#[tokio::test]
 async fn a_claim_that_looks_again_waits_for_what_a_batch_may_have_started_for_it() {
     let (_, world) = world();
     let backend = Arc::clone(&world.store.backend);

@@ -22,7 +22,6 @@ use uuid::Uuid;
 use super::choice::Choice;
 use super::heads::{Floor, Head};
 use super::passed::Passed;
-use super::same;
 use crate::apply::State;
 use crate::codec::{Params, Reader, Tid, partition, read_encoding, read_row};
 use crate::connection::{Session, Step, Trouble};
@@ -144,7 +143,7 @@ impl<'a> Look<'a> {
     ) -> Self {
         let mut groups: Vec<&ClaimAsk> = Vec::new();
         for ask in asks {
-            if !groups.iter().any(|group| same(group, ask)) {
+            if !groups.iter().any(|group| group.looks_where(ask)) {
                 groups.push(ask);
             }
         }
@@ -167,7 +166,7 @@ impl<'a> Look<'a> {
 
     /// The places found for an ask.
     pub fn places(&self, ask: &ClaimAsk) -> &[Place] {
-        let at = self.groups.iter().position(|group| same(group, ask));
+        let at = self.groups.iter().position(|group| group.looks_where(ask));
         at.and_then(|at| self.heads.get(at)).map_or(&[], Vec::as_slice)
     }
 

@@ -14,7 +14,6 @@ use ff_core::fold::WriteSet;
 use ff_core::ids::ExecutionId;
 use ff_core::index::Ready;
 
-use super::same;
 use crate::codec::Tid;
 use crate::write::Places;
 
@@ -61,7 +60,7 @@ impl Loose {
             return;
         }
         for ask in asks {
-            inner.looks.retain(|(known, _)| !same(known, ask));
+            inner.looks.retain(|(known, _)| !known.looks_where(ask));
             if inner.looks.len() == LOOKS_MAX {
                 inner.looks.remove(0);
             }
@@ -100,7 +99,7 @@ impl Loose {
     pub fn known(&self, asks: &[ClaimAsk]) -> Option<Vec<(ExecutionId, Tid)>> {
         let inner = self.lock();
         let fresh = |ask: &ClaimAsk| {
-            let look = inner.looks.iter().find(|(known, _)| same(known, ask));
+            let look = inner.looks.iter().find(|(known, _)| known.looks_where(ask));
             look.is_some_and(|(_, at)| at.elapsed() < FRESH)
         };
         if inner.filed.is_empty() || !asks.iter().all(fresh) {
