@@ -287,6 +287,10 @@ impl Backend for Model {
         *self.signal(interest).borrow()
     }
 
+    fn hears_others(&self) -> bool {
+        true
+    }
+
     async fn wait(&self, interest: Interest, seen: u64) {
         let mut signal = self.signal(interest).subscribe();
         // The sender lives as long as the model, so waiting cannot fail.

@@ -363,6 +363,10 @@ pub trait Backend: Send + Sync + 'static {
     /// The number of changes so far that concern `interest`, as far as this process knows.
     fn generation(&self, interest: Interest) -> u64;
 
+    /// Whether that number moves with what other processes commit as well, also while nobody waits. If
+    /// not, they are noticed by looking.
+    fn hears_others(&self) -> bool;
+
     /// Waits until that number differs from `seen`, or something may have happened in another
     /// process. May wake early; a caller bounds it with a timeout of its own.
     async fn wait(&self, interest: Interest, seen: u64);

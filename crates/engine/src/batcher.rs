@@ -5,6 +5,7 @@
 //! `overloaded`, at once.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,6 +23,9 @@ use crate::starts::Idle;
 
 /// Turns that others are given to join a batch that tells a flow of an end.
 const MEMBERS_TURNS: usize = 16;
+
+/// So few calls go together, whatever their kinds: one commit is better than two.
+const FEW: usize = 4;
 
 /// How often calls let those of another kind go first.
 const PASSED_MAX: u32 = 3;
@@ -143,7 +147,7 @@ async fn drive(
             let late = flights.late.unwrap_or_else(Instant::now);
             let (calls, commands) = line.next(&flights);
             let crowd = commands >= bounds.crowd
-                || calls >= flights.match_for(bounds.pair)
+                || !line.tells() && calls >= flights.match_for(bounds.pair)
                 || late <= Instant::now();
             if !all && (flights.under_way.is_empty() || crowd && calls > 0) {
                 break;
@@ -166,9 +170,12 @@ async fn drive(
         {
             line.add(call, &shared.members);
         }
-        let half = line.next(&flights).0.div_ceil(2);
-        let pairs = bounds.flights > 1 && half >= bounds.pair && flights.under_way.is_empty();
-        let calls_max = if pairs { half } else { usize::MAX };
+        let (calls, _) = line.next(&flights);
+        let pairs = bounds.flights > 1
+            && calls / 2 >= bounds.pair
+            && flights.under_way.is_empty()
+            && !line.tells();
+        let calls_max = if pairs { calls.div_ceil(2) } else { usize::MAX };
         let calls = line.take(&flights, calls_max, bounds.batch);
         let taken = calls.iter().map(|call| call.bytes).sum();
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
@@ -185,15 +192,17 @@ async fn drive(
     }
 }
 
-/// Calls that have arrived. Those of one kind travel together, and apart from the others: a statement
-/// that writes little of everything takes nearly as long as one that writes much of one. The kind that
-/// most ask for goes first, so that callers who do the same things in turn come to do them at the same
-/// time. Nobody lets others go first for ever.
+/// Calls that have arrived. Unless they are few, those of one kind travel together, and apart from the
+/// others: a statement pays for every table that it touches. The kind that most ask for goes first, so
+/// that callers who do the same things in turn come to do them at the same time. Nobody lets others go
+/// first for ever.
 #[derive(Default)]
 struct Line {
     kinds: [Kind; 3],
     /// Commands in all of them.
     commands: usize,
+    /// Calls that tell a flow of an end.
+    telling: usize,
 }
 
 /// Calls that the same statement writes.
@@ -205,14 +214,48 @@ struct Kind {
     passed: u32,
 }
 
+/// Who may go beside what is under way. Whoever may not keeps those behind that speak of the same flows.
+struct Gate<'f> {
+    flights: &'f Flights,
+    held_up: Vec<FlowId>,
+}
+
+impl Gate<'_> {
+    fn lets(&mut self, call: &Call) -> bool {
+        let held_up = self.flights.tell_any(&call.flows)
+            || call.flows.iter().any(|flow| self.held_up.contains(flow));
+        if held_up {
+            self.held_up.extend(&call.flows);
+        }
+        !held_up
+    }
+}
+
 impl Kind {
     /// Calls that may go, and commands in them.
     fn size(&self, flights: &Flights) -> (usize, usize) {
         if flights.told.is_empty() {
             return (self.calls.len(), self.commands);
         }
-        let free = self.calls.iter().filter(|call| !flights.tell_any(&call.flows));
+        let mut gate = Gate { flights, held_up: Vec::new() };
+        let free = self.calls.iter().filter(|call| gate.lets(call));
         free.fold((0, 0), |(calls, commands), call| (calls + 1, commands + call.commands.len()))
+    }
+
+    /// They go, so many calls and commands at most.
+    fn take(&mut self, flights: &Flights, calls_max: usize, commands_max: usize) -> Vec<Call> {
+        let mut gate = Gate { flights, held_up: Vec::new() };
+        let (mut taken, mut commands) = (Vec::new(), 0);
+        for call in std::mem::take(&mut self.calls) {
+            if taken.len() < calls_max && commands < commands_max && gate.lets(&call) {
+                commands += call.commands.len();
+                taken.push(call);
+            } else {
+                self.calls.push_back(call);
+            }
+        }
+        self.commands -= commands;
+        taken
     }
 }
 
@@ -224,6 +267,7 @@ impl Line {
             _ => 2, // not ours: everything else is written by statements that it shares
         };
         call.flows = members.flows(&call.commands);
+        self.telling += usize::from(!call.flows.is_empty());
         self.commands += call.commands.len();
         self.kinds[kind].commands += call.commands.len();
         self.kinds[kind].calls.push_back(call);
@@ -231,41 +275,40 @@ impl Line {
 
     /// Whether some tell a flow of an end.
     fn tells(&self) -> bool {
-        self.kinds.iter().flat_map(|kind| &kind.calls).any(|call| !call.flows.is_empty())
+        self.telling > 0
     }
 
-    /// The kind that goes next.
-    fn first(&self, flights: &Flights) -> usize {
+    /// The kinds that go next: all of them while few calls wait.
+    fn first(&self, flights: &Flights) -> Range<usize> {
+        if self.kinds.iter().map(|kind| kind.calls.len()).sum::<usize>() < FEW {
+            return 0..self.kinds.len();
+        }
         let urgency = |at: &usize| {
             let (calls, _) = self.kinds[*at].size(flights);
             (calls > 0).then_some((self.kinds[*at].passed >= PASSED_MAX, calls))
         };
-        (0..self.kinds.len()).max_by_key(urgency).unwrap_or_default()
+        let most = (0..self.kinds.len()).max_by_key(urgency).unwrap_or_default();
+        most..most + 1
     }
 
     /// Calls and commands that may go next.
     fn next(&self, flights: &Flights) -> (usize, usize) {
-        self.kinds[self.first(flights)].size(flights)
+        let sizes = self.kinds[self.first(flights)].iter().map(|kind| kind.size(flights));
+        sizes.fold((0, 0), |(calls, commands), (more, of)| (calls + more, commands + of))
     }
 
-    /// Those go, so many calls and commands at most.
+    /// Those go, so many calls and commands of each kind at most.
     fn take(&mut self, flights: &Flights, calls_max: usize, commands_max: usize) -> Vec<Call> {
         let first = self.first(flights);
-        let (mut taken, mut commands) = (Vec::new(), 0);
-        for call in std::mem::take(&mut self.kinds[first].calls) {
-            let fits = taken.len() < calls_max && commands < commands_max;
-            if fits && !flights.tell_any(&call.flows) {
-                commands += call.commands.len();
-                taken.push(call);
-            } else {
-                self.kinds[first].calls.push_back(call);
-            }
-        }
-        self.commands -= commands;
-        self.kinds[first].commands -= commands;
         for (at, kind) in self.kinds.iter_mut().enumerate() {
-            kind.passed = if at == first || kind.calls.is_empty() { 0 } else { kind.passed + 1 };
+            let waits = !first.contains(&at) && !kind.calls.is_empty();
+            kind.passed = if waits { kind.passed + 1 } else { 0 };
         }
+        let kinds = self.kinds[first].iter_mut();
+        let taken: Vec<_> =
+            kinds.flat_map(|kind| kind.take(flights, calls_max, commands_max)).collect();
+        self.commands -= taken.iter().map(|call| call.commands.len()).sum::<usize>();
+        self.telling -= taken.iter().filter(|call| !call.flows.is_empty()).count();
         taken
     }
 }
@@ -383,5 +426,40 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
                 drop(call.reply.send(Err(error.clone())));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::decide::release::Release;
+    use ff_core::{ExecutionId, Fence};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn telling(flows: &[FlowId]) -> Call {
+        let id = ExecutionId::solo(Uuid::now_v7());
+        let release = Release { id, fence: Fence { attempt_index: 0, lease_epoch: 1 } };
+        let (commands, (reply, _)) = (vec![release.into()], oneshot::channel());
+        Call { commands, bytes: 0, flows: flows.to_vec(), reply }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_flow_is_not_overtaken_by_others_that_tell_it() {
+        let [f, g, h] = std::array::from_fn(|_| FlowId(Uuid::now_v7()));
+        let mut flights = Flights::default();
+        let mut kind = Kind::default();
+        for flows in [&[f, g][..], &[f], &[h], &[]] {
+            kind.calls.push_back(telling(flows));
+            kind.commands += 1;
+        }
+        flights.told.insert(g, 1);
+        assert_eq!(kind.size(&flights), (2, 2));
+        let taken = kind.take(&flights, usize::MAX, usize::MAX);
+        let taken: Vec<_> = taken.into_iter().map(|call| call.flows).collect();
+        assert_eq!(taken, [vec![h], vec![]]);
+        assert_eq!((kind.calls.len(), kind.commands), (2, 2));
+        flights.told.clear();
+        assert_eq!(kind.take(&flights, usize::MAX, usize::MAX).len(), 2);
     }
 }

@@ -175,7 +175,8 @@ impl Engine {
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
-        let look = self.queues.shared.idle.fresh(&ask, generation, wait);
+        let told = !wait.is_zero() && self.backend.hears_others();
+        let look = self.queues.shared.idle.fresh(&ask, generation, told);
         self.claim_after(look, ask, wait).await
     }
 

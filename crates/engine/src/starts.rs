@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use crate::claims::Unclaimed;
 use crate::members::Members;
 
-/// For how long a claim that does not wait need not look where another has just found nothing. One that
-/// waits is told of what happens meanwhile.
+/// For how long a claim need not look where another has just found nothing, unless it waits to be told of
+/// what happens meanwhile.
 const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
@@ -110,12 +110,12 @@ impl Idle {
         look
     }
 
-    /// What was found by a look for the same, if nothing has happened since and it is good enough for a
-    /// claim that goes on to `wait`.
-    pub fn fresh(&self, ask: &ClaimAsk, generation: u64, wait: Duration) -> Option<Look> {
+    /// What was found by a look for the same, if nothing has happened since; however long ago it was if
+    /// who asks is going to be `told`.
+    pub fn fresh(&self, ask: &ClaimAsk, generation: u64, told: bool) -> Option<Look> {
         let state = self.lock();
         let look = state.looks.iter().find(|look| look.ask.looks_where(ask))?;
-        let fresh = look.seen == generation && (wait > FRESH || look.at.elapsed() < FRESH);
+        let fresh = look.seen == generation && (told || look.at.elapsed() < FRESH);
         (fresh && look.until > Instant::now()).then(|| look.clone())
     }
 
@@ -171,6 +171,9 @@ impl Idle {
     /// the others.
     pub fn ask(&self, most: usize) -> Asked {
         let mut asked: Vec<Promise> = Vec::new();
+        if most == 0 {
+            return Asked(asked);
+        }
         let mut state = self.lock();
         for waiting in state.waiting.iter_mut().filter(|waiting| !waiting.asked) {
             let alike = |promise: &&Promise| promise.ask.looks_where(&waiting.ask);

@@ -259,6 +259,10 @@ impl Backend for Sqlite {
         *self.signals.of(interest).borrow()
     }
 
+    fn hears_others(&self) -> bool {
+        false
+    }
+
     async fn wait(&self, interest: Interest, seen: u64) {
         let mut signal = self.signals.of(interest).subscribe();
         loop {

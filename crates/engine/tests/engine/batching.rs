@@ -14,6 +14,7 @@ use ff_core::step::{Step, StepKind};
 use ff_core::text::StepName;
 use ff_core::{Code, ExecutionId, Fence};
 use ff_engine::{Engine, Error, Options};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::slow::{Slow, slow};
@@ -125,7 +126,6 @@ async fn many_creations_go_in_two_halves_beside_each_other() {
     assert_eq!(batches(), 3);
 }
 
-/// One step of an execution.
 #[tokio::test]
 async fn what_most_ask_for_goes_first_but_not_for_ever() {
     let (engine, slow, world) = gated(&Options::default());
@@ -149,24 +149,46 @@ async fn what_most_ask_for_goes_first_but_not_for_ever() {
         async move { engine.deliver_signal(signal).await }
     });
     for round in 1..=4 {
-        complete();
-        complete();
+        for _ in 0..3 {
+            complete();
+        }
         settle().await;
         slow.obstacle.permits.add_permits(1);
         settle().await;
-        assert_eq!(answered.load(Ordering::SeqCst), 2 * round - 1, "one, and then two at a time");
+        assert_eq!(answered.load(Ordering::SeqCst), 3 * round - 2, "one, and then three at a time");
         assert!(!signal.is_finished(), "round {round}");
     }
     slow.obstacle.permits.add_permits(1);
     settle().await;
-    assert!(signal.is_finished(), "the last two let the signal go first");
+    assert!(signal.is_finished(), "the last three let the signal go first");
     assert!(matches!(signal.await.unwrap(), Ok(Delivered::Accepted { .. })));
-    assert_eq!(answered.load(Ordering::SeqCst), 7);
-    slow.obstacle.permits.add_permits(1);
-    settle().await;
-    assert_eq!(answered.load(Ordering::SeqCst), 9);
+    assert_eq!(answered.load(Ordering::SeqCst), 10);
 }
 
+#[tokio::test]
+async fn few_calls_go_together_whatever_they_are() {
+    let (engine, slow, world) = gated(&Options::default());
+    let (_, mailbox) = world.waiting().await;
+    let held = world.running(json!({})).await;
+    let mut calls = JoinSet::new();
+    for name in ["first", "go"] {
+        let (engine, signal) = (engine.clone(), mailbox.signal(&world, name));
+        calls.spawn(async move { engine.deliver_signal(signal).await.map(drop) });
+        settle().await;
+    }
+    calls.spawn(async move {
+        let (id, fence) = held;
+        engine.execute(Complete { id, fence, result: None, encoding: None }).await.map(drop)
+    });
+    settle().await;
+    slow.obstacle.permits.add_permits(2);
+    while let Some(call) = calls.join_next().await {
+        drop(call.unwrap());
+    }
+    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the second had two of them");
+}
+
+/// One step of an execution.
 fn steps_of(id: ExecutionId) -> RecordSteps {
     let fence = Fence { attempt_index: 0, lease_epoch: 1 };
     let name = StepName::new("count").unwrap();

@@ -267,7 +267,10 @@ async fn signals_in_two_batches_each_find_a_claim_that_idles() {
         tokio::spawn(async move { engine.deliver_signal(signal).await });
     }
     settle().await;
-    // Both are written before either is answered.
+    for mailbox in &mailboxes {
+        let state = world.state(mailbox.id).await;
+        assert_eq!(state, PublicState::Active, "both are written before either is answered");
+    }
     late.obstacle.0.add_permits(10);
     for claim in claims {
         assert_eq!(given(claim).await.len(), 1);
@@ -278,7 +281,7 @@ async fn signals_in_two_batches_each_find_a_claim_that_idles() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_trusts_an_old_look_and_who_does_not_looks_again() {
+async fn who_waits_to_be_told_trusts_an_old_look_and_who_does_not_looks_again() {
     let (_, world) = world();
     let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
     slow.obstacle.permits.add_permits(1_000);

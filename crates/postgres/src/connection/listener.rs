@@ -153,6 +153,11 @@ impl Signals {
         self.of(interest).send_modify(|generation| *generation += 1);
     }
 
+    /// Whether other processes tell us what they commit.
+    pub fn hears(&self) -> bool {
+        self.listening.load(Ordering::SeqCst)
+    }
+
     /// Waits until the count of `interest` is not `seen`; no longer than `poll` while other
     /// processes cannot reach us.
     pub async fn wait(&self, interest: Interest, seen: u64, poll: Duration) {
@@ -166,7 +171,7 @@ impl Signals {
         let _waiting = Waiting(self);
         let mut signal = self.of(interest).subscribe();
         let changed = signal.wait_for(|generation| *generation != seen);
-        if self.listening.load(Ordering::SeqCst) {
+        if self.hears() {
             // The sender lives as long as we do, so waiting cannot fail.
             let _ = changed.await;
         } else {
