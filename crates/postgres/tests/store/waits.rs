@@ -266,26 +266,6 @@ async fn what_was_let_go_here_and_taken_elsewhere_is_not_given_from_memory() {
 }
 
 #[tokio::test]
-async fn who_is_given_nothing_from_memory_looks() {
-    let stores = Stores::new();
-    let (here, there) = (stores.open().await, stores.open().await);
-    let mailboxes = suspended(&here, &[10]).await;
-    here.deliver(mailboxes[0].signal(&here, "go")).await;
-    let other = create(there.store.backend.as_ref(), draft(&there)).await;
-    let lanes = vec![here.draft().lane];
-    let asks = [(); 2].map(|()| ff_core::ClaimAsk {
-        lanes: lanes.clone(),
-        fresh: true,
-        ..ask("default", 1)
-    });
-    let mut given = ids(&here.store.backend.claim(&asks).await.unwrap());
-    given.sort_unstable();
-    let mut both = [mailboxes[0].id, other];
-    both.sort_unstable();
-    assert_eq!(given, both);
-}
-
-#[tokio::test]
 async fn cancelling_a_large_flow_ends_its_suspended_members_too() {
     let stores = Stores::new();
     let world = stores.open().await;
