@@ -181,7 +181,7 @@ async fn few_calls_go_together_whatever_they_are() {
         engine.execute(Complete { id, fence, result: None, encoding: None }).await.map(drop)
     });
     settle().await;
-    slow.obstacle.permits.add_permits(2);
+    slow.obstacle.permits.add_permits(3);
     while let Some(call) = calls.join_next().await {
         drop(call.unwrap());
     }
