@@ -47,8 +47,9 @@ fn main() -> anyhow::Result<()> {
     measure_all(&arguments)
 }
 
-/// Threads of their own for every run and every floor: on threads that have just done something else, the same
-/// work was seen to be switched between processors a third more often, and to take a seventh longer.
+/// Threads of their own for every run and every floor: on threads that have just done something
+/// else, the same work was seen to be switched between processors a third more often, and to take
+/// a seventh longer.
 fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
