@@ -395,6 +395,7 @@ impl Tables {
             | Query::Waitpoints(_)
             | Query::Suspended(_)
             | Query::Signals(_)
+            | Query::SomeSignals(..)
             | Query::Consumers => self.paged(query, page, now),
         }
     }

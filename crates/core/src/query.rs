@@ -1,7 +1,7 @@
 //! Reads that find things: a closed list of queries, each backed by an index and paged, except
 //! for counts, which look at every execution.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -54,6 +54,8 @@ pub enum Query {
     Suspended(Box<SuspendedSearch>),
     /// The signals of one execution, in the order of their arrival.
     Signals(ExecutionId),
+    /// Some signals of one execution, in the order of their arrival. Not paged.
+    SomeSignals(ExecutionId, BTreeSet<Uuid>),
 }
 
 /// Which suspended executions to find. Everything given must match.

@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    async fn rows(&self, query: &Query) -> Result<Rows, Error> {
+    pub(crate) async fn rows(&self, query: &Query) -> Result<Rows, Error> {
         Ok(self.backend.list(query, &Page::first(PAGE_MAX)).await?.rows)
     }
 

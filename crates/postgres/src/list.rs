@@ -86,10 +86,10 @@ pub async fn list(
         Query::Groups(flow) => graph::list::groups(connections, *flow, page).await,
         Query::Members(flow) => graph::list::members(connections, *flow, page).await,
         Query::Buckets(flow) => graph::list::buckets(connections, *flow, now).await,
-        Query::Waitpoints(None) => waits::list::waitpoints(connections, page).await,
-        Query::Waitpoints(Some(id)) => waits::list::own_waitpoints(connections, *id, page).await,
+        Query::Waitpoints(of) => waits::list::waitpoints(connections, *of, page).await,
         Query::Suspended(search) => waits::list::suspended(connections, search, page).await,
         Query::Signals(id) => waits::list::signals(connections, *id, page).await,
+        Query::SomeSignals(id, some) => waits::list::some(connections, *id, some).await,
     }
 }
 

@@ -44,7 +44,7 @@ statements! {
     ready { any glance head insert promote remove }
     retention { clear due lock }
     schema { exists namespace now types version }
-    signal { arrived exists insert keyed received remove }
+    signal { arrived exists insert keyed load received remove }
     signing_key { current insert load remove retire }
     step { insert load remove }
     suspend_key { load put remove }

@@ -78,7 +78,7 @@ pub fn list(
         | Query::Groups(_)
         | Query::Members(_)
         | Query::Buckets(_) => graph::list::list(tx, query, page, now),
-        Query::Waitpoints(_) | Query::Suspended(_) | Query::Signals(_) => {
+        Query::Waitpoints(_) | Query::Suspended(_) | Query::Signals(_) | Query::SomeSignals(..) => {
             waits::list::list(tx, query, page)
         }
     }

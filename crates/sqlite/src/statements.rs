@@ -42,7 +42,7 @@ statements! {
     queue { insert of_lane }
     ready { head insert promote remove }
     schema { exists version }
-    signal { arrived exists insert keyed received remove }
+    signal { arrived exists insert keyed load received remove }
     signing_key { insert load remove retire }
     step { insert load remove }
     suspend_key { load put remove }

@@ -10,6 +10,7 @@ use ff_core::decide::suspend::Suspend;
 use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::limits::{SIGNAL_PAYLOAD_BYTES_MAX, SIGNAL_TEXT_BYTES_MAX, SIGNALS_MAX};
+use ff_core::query::{Query, Rows};
 use ff_core::state::PublicState;
 use ff_core::suspension::{CloseReason, Effect, WaitpointWord};
 use ff_core::text::IdempotencyKey;
@@ -58,6 +59,28 @@ pub async fn a_signal_is_kept_as_it_was_sent(w: Arc<World>) {
     assert_eq!(*effect, Effect::ConditionSatisfied);
     let end = w.suspension(mailbox.id).await.end.expect("it is over");
     assert_eq!((end.at, end.how, end.by), (w.now(), CloseReason::Resumed, vec![sent.signal]));
+}
+
+/// Some signals are read by their ids: in the order in which they came, and no others.
+pub async fn signals_are_read_by_their_ids(w: Arc<World>) {
+    let (_, mailbox) = w.waiting_for(&["answer"], single("answer", Some("go"))).await;
+    let own = &mailbox[0];
+    let mut ids = Vec::new();
+    for name in ["one", "two", "three", "go"] {
+        let signal = own.signal(&w, name);
+        ids.push(signal.signal);
+        w.deliver(signal).await;
+    }
+    let (_, other) = w.waiting().await;
+    let elsewhere = other.signal(&w, "done");
+    let foreign = elsewhere.signal;
+    w.deliver(elsewhere).await;
+    let some = [ids[3], foreign, ids[1], w.uuid()].into();
+    let Rows::Signals(found) = w.list(&Query::SomeSignals(own.id, some), 1).await else {
+        panic!("signals were asked for");
+    };
+    let found: Vec<_> = found.iter().map(|row| (row.number, row.id, row.name.as_str())).collect();
+    assert_eq!(found, [(1, ids[1], "two"), (3, ids[3], "go")]);
 }
 
 /// What is not waited for is kept, and changes nothing.

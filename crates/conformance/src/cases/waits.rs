@@ -30,6 +30,7 @@ macro_rules! wait_suite {
             }
             signals {
                 a_signal_is_kept_as_it_was_sent
+                signals_are_read_by_their_ids
                 a_signal_that_is_not_wanted_is_only_recorded
                 a_signal_sent_again_is_told_so
                 a_key_of_a_signal_is_forgotten

@@ -200,10 +200,11 @@ impl Author {
     }
 
     pub fn query_waits(&mut self) -> Query {
-        match self.rng.random_range(0..4) {
+        match self.rng.random_range(0..5) {
             0 => Query::Waitpoints(None),
             1 => Query::Waitpoints(Some(self.some_id())),
             2 => Query::Signals(self.some_id()),
+            3 => Query::SomeSignals(self.some_id(), self.waits.sent.iter().copied().collect()),
             _ => {
                 let partition = Partition::of(self.some_id().uuid());
                 let reason = SuspensionReason::ALL.choose(&mut self.rng).copied();

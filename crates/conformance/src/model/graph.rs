@@ -311,7 +311,8 @@ impl Tables {
             | Query::Consumers
             | Query::Waitpoints(_)
             | Query::Suspended(_)
-            | Query::Signals(_) => unreachable!("these are not of flows"),
+            | Query::Signals(_)
+            | Query::SomeSignals(..) => unreachable!("these are not of flows"),
         }
     }
 }

@@ -348,9 +348,10 @@ impl Tables {
             | Query::Groups(_)
             | Query::Members(_)
             | Query::Buckets(_) => self.list_graph(query, page, now),
-            Query::Waitpoints(_) | Query::Suspended(_) | Query::Signals(_) => {
-                self.list_waits(query, page)
-            }
+            Query::Waitpoints(_)
+            | Query::Suspended(_)
+            | Query::Signals(_)
+            | Query::SomeSignals(..) => self.list_waits(query, page),
             Query::Counts => unreachable!("counts are not paged"),
         }
     }

@@ -168,6 +168,11 @@ impl Tables {
                 let rows = own.map(|((_, number), row)| (After::Number(*number), row.clone()));
                 cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Signals)
             }
+            Query::SomeSignals(id, some) => {
+                let own = self.signals.range((*id, 0)..=(*id, u32::MAX)).map(|(_, row)| row);
+                let rows = own.filter(|row| some.contains(&row.id)).cloned().collect();
+                Listing { rows: Rows::Signals(rows), next: None }
+            }
             other => unreachable!("{other:?} is not of suspensions"),
         }
     }

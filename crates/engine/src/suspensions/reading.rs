@@ -1,9 +1,9 @@
 //! Reading what waits, for what, and what came.
 
-use ff_core::fold::WaitKey;
 use std::collections::BTreeMap;
 
 use ff_core::decide::mailbox::token;
+use ff_core::fold::WaitKey;
 use ff_core::query::{After, Page, Query, Rows, SuspendedSearch};
 use ff_core::suspension::{Arrival, Signal};
 use ff_core::token::Token;
@@ -15,6 +15,8 @@ use crate::{Engine, Error};
 
 /// Entries of a page when nobody says.
 const PAGE_DEFAULT: u32 = 100;
+/// Signals that are read together: each may carry 64 KiB.
+const SIGNALS_AT_ONCE: usize = 100;
 
 impl Engine {
     /// Waitpoints at which signals may arrive, of one execution or of all, by id; and where the next
@@ -108,16 +110,14 @@ impl Engine {
 
     /// Those of the signals of an execution, in the order in which they came.
     pub async fn satisfying(&self, id: ExecutionId, ids: &[Uuid]) -> Result<Vec<Signal>, Error> {
-        let mut found = Vec::with_capacity(ids.len());
-        let mut page = Page::first(PAGE_DEFAULT);
-        while found.len() < ids.len() {
-            let (signals, next) = self.list_signals(id, &page).await?;
-            found.extend(signals.into_iter().filter(|signal| ids.contains(&signal.id)));
-            if next.is_none() {
-                break;
+        let mut found: Vec<Signal> = Vec::with_capacity(ids.len());
+        for some in ids.chunks(SIGNALS_AT_ONCE) {
+            match self.rows(&Query::SomeSignals(id, some.iter().copied().collect())).await? {
+                Rows::Signals(signals) => found.extend(signals),
+                other => unreachable!("signals were asked for, not {other:?}"),
             }
-            page.after = next;
         }
+        found.sort_by_key(|signal| signal.number);
         Ok(found)
     }
 

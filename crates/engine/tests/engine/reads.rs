@@ -1,8 +1,11 @@
 //! Reads, waiting for an end, and consumers.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ff_conformance::world::waits::single;
 use ff_core::Code;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
@@ -10,9 +13,10 @@ use ff_core::event::{Cursor, EventName, Filter};
 use ff_core::query::{Page, Search};
 use ff_core::state::{AttemptState, BlockingReason, PublicState};
 use ff_core::text::ConsumerName;
-use ff_engine::Error;
+use ff_engine::{Engine, Error};
 use serde_json::json;
 
+use crate::slow::slow;
 use crate::world;
 
 #[tokio::test]
@@ -245,4 +249,28 @@ async fn a_reader_of_the_feed_wakes_for_what_it_wants() {
     world.complete(id, fence).await.unwrap();
     let page = reader.await.unwrap().unwrap();
     assert_eq!(page.events.len(), 1, "only what was asked for");
+}
+
+#[tokio::test]
+async fn what_ended_a_wait_takes_as_many_reads_however_much_came_before() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let reads = || slow.obstacle.reads.load(Ordering::SeqCst);
+    let mut counts = Vec::new();
+    for notes in [0, 250] {
+        let (fence, own) = world.waiting_for(&["answer"], single("answer", Some("go"))).await;
+        for _ in 0..notes {
+            world.deliver(own[0].signal(&world, "note")).await;
+        }
+        let go = own[0].signal(&world, "go");
+        let (id, sent) = (go.id, go.signal);
+        world.deliver(go).await;
+        let before = reads();
+        let ended = engine.observe_signals(id, fence).await.unwrap();
+        counts.push(reads() - before);
+        assert_eq!(ended.iter().map(|signal| signal.id).collect::<Vec<_>>(), [sent]);
+        assert_eq!(ended[0].number, notes);
+    }
+    assert_eq!(counts, [2, 2], "what it waited for, and what came");
 }

@@ -1,10 +1,12 @@
 //! Finding suspensions and what belongs to them.
 
+use std::collections::BTreeSet;
+
 use ff_core::backend::StoreError;
 use ff_core::execution::Execution;
 use ff_core::ids::ExecutionId;
 use ff_core::query::{After, Listing, Page, Rows, SuspendedSearch};
-use ff_core::suspension::{Suspension, Waitpoint};
+use ff_core::suspension::{Signal, Suspension, Waitpoint};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -13,7 +15,7 @@ use super::rows::{read_signal, read_suspension, read_waitpoint};
 use crate::codec::{Params, Reader, partition, read_row};
 use crate::connection::Connections;
 use crate::list::{cut, numbered};
-use crate::statements::list;
+use crate::statements::{list, signal};
 
 /// A waitpoint, with the suspension that uses it.
 type Used = (Waitpoint, Option<Suspension>);
@@ -31,8 +33,15 @@ fn used(rows: &[Row], page: &Page) -> Result<Listing, StoreError> {
     Ok(cut(found, page, place, Rows::Waitpoints))
 }
 
-/// Waitpoints at which signals may arrive.
-pub async fn waitpoints(connections: &Connections, page: &Page) -> Result<Listing, StoreError> {
+/// Waitpoints at which signals may arrive, of one execution or of all.
+pub async fn waitpoints(
+    connections: &Connections,
+    of: Option<ExecutionId>,
+    page: &Page,
+) -> Result<Listing, StoreError> {
+    if let Some(id) = of {
+        return own_waitpoints(connections, id, page).await;
+    }
     let after = match &page.after {
         Some(After::Within(waitpoint, id)) => (*waitpoint, partition(*id), id.uuid()),
         Some(
@@ -48,8 +57,7 @@ pub async fn waitpoints(connections: &Connections, page: &Page) -> Result<Listin
     used(&connections.read(list::waitpoints, params).await?, page)
 }
 
-/// Those of one execution.
-pub async fn own_waitpoints(
+async fn own_waitpoints(
     connections: &Connections,
     id: ExecutionId,
     page: &Page,
@@ -103,7 +111,20 @@ pub async fn signals(
     page: &Page,
 ) -> Result<Listing, StoreError> {
     let rows = connections.read(list::signals, numbered(id, page)).await?;
-    let found = rows.iter().map(|row| read_signal(&mut Reader::new(row)));
-    let found = found.collect::<Result<Vec<_>, _>>()?;
-    Ok(cut(found, page, |signal| After::Number(signal.number), Rows::Signals))
+    Ok(cut(read(&rows)?, page, |signal| After::Number(signal.number), Rows::Signals))
+}
+
+/// Some of them.
+pub async fn some(
+    connections: &Connections,
+    id: ExecutionId,
+    some: &BTreeSet<Uuid>,
+) -> Result<Listing, StoreError> {
+    let params = Params::new().within(some.iter().map(|signal| (id, *signal)));
+    let rows = connections.read(signal::load, params).await?;
+    Ok(Listing { rows: Rows::Signals(read(&rows)?), next: None })
+}
+
+fn read(rows: &[Row]) -> Result<Vec<Signal>, StoreError> {
+    rows.iter().map(|row| read_signal(&mut Reader::new(row))).collect()
 }

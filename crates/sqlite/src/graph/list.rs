@@ -81,7 +81,8 @@ pub fn list(
         | Query::Consumers
         | Query::Waitpoints(_)
         | Query::Suspended(_)
-        | Query::Signals(_) => unreachable!("nothing of a flow: {query:?}"),
+        | Query::Signals(_)
+        | Query::SomeSignals(..) => unreachable!("nothing of a flow: {query:?}"),
     }
 }
 

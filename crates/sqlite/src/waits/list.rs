@@ -12,7 +12,7 @@ use super::within_key;
 use crate::codec::{Reader, bound, key};
 use crate::list::{cut, executions_of};
 use crate::load::all;
-use crate::statements::list;
+use crate::statements::{list, signal};
 
 /// A page of what `query` finds.
 pub fn list(tx: &Transaction<'_>, query: &Query, page: &Page) -> Result<Listing, StoreError> {
@@ -34,6 +34,16 @@ pub fn list(tx: &Transaction<'_>, query: &Query, page: &Page) -> Result<Listing,
             let params = params![partition, uuid, page.number(), limit];
             let found = all(tx, list::signals, params, read_signal)?;
             Ok(cut(found, page, |row: &Signal| After::Number(row.number), Rows::Signals))
+        }
+        Query::SomeSignals(id, some) => {
+            let (partition, uuid) = key(*id);
+            let mut found = Vec::with_capacity(some.len());
+            for one in some {
+                let params = params![partition, uuid, one.as_bytes()];
+                found.extend(all(tx, signal::load, params, read_signal)?);
+            }
+            found.sort_by_key(|row| row.number);
+            Ok(Listing { rows: Rows::Signals(found), next: None })
         }
         Query::Partition(_)
         | Query::Executions(_)

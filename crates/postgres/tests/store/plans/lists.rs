@@ -118,6 +118,7 @@ pub const HOT: &[(&str, By)] = &[
     ("signal/exists", By::Both),
     ("signal/insert", By::Writers),
     ("signal/keyed", By::Both),
+    ("signal/load", By::Readers),
     ("signal/received", By::Both),
     ("signal/remove", By::Writers),
     ("signing_key/load", By::Both),
@@ -220,7 +221,7 @@ pub const FIRST: [(&str, &str); 26] = [
 
 /// What finds each of its rows by a column in the middle of an index: without that it would look at
 /// everything in a flow or of an execution, which may be much.
-pub const BY_COLUMN: [(&str, &str, &str); 18] = [
+pub const BY_COLUMN: [(&str, &str, &str); 19] = [
     ("ahead/groups", "ff_edge", "upstream_id"),
     ("ahead/groups", "ff_edge_group", "downstream_id"),
     ("ahead/inputs", "ff_edge", "upstream_id"),
@@ -237,6 +238,7 @@ pub const BY_COLUMN: [(&str, &str, &str); 18] = [
     ("signal/arrived", "ff_waitpoint", "waitpoint_id"),
     ("signal/exists", "ff_signal", "signal_id"),
     ("signal/keyed", "ff_signal", "idempotency_key"),
+    ("signal/load", "ff_signal", "signal_id"),
     ("suspend_key/load", "ff_suspend_key", "idempotency_key"),
     ("waitpoint/load", "ff_waitpoint", "waitpoint_id"),
 ];
