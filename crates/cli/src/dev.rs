@@ -18,7 +18,7 @@ use crate::handlers::{self, Order};
 use crate::id::{short, short_flow};
 use crate::output::{self, dim};
 use crate::place::{DEFAULT, Place};
-use crate::serve::{backend_name, door, keep};
+use crate::serve::{backend_name, door, keep, signing_key};
 use crate::{deploy, parcel, waitpoints};
 
 /// Where it listens, if nobody else does.
@@ -34,7 +34,7 @@ impl Dev {
     /// Runs until told to stop.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
         let (database, _passing) = place.database_or_new()?;
-        let token = door()?;
+        let (token, signing_key) = (door()?, signing_key()?);
         let engine = Engine::new(database.open().await?);
         let client = Client::new(Arc::new(engine.clone()));
         let listener = match TcpListener::bind(LISTEN).await {
@@ -43,7 +43,9 @@ impl Dev {
             Err(_) => TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?,
         };
         let url = format!("http://{}", listener.local_addr()?);
-        let options = Options { token, ..Options::new(engine, backend_name(&database)) };
+        let own = Options::new(engine, backend_name(&database));
+        let options = Options { token, signing_key, ..own };
+        ff_server::seed(&options).await?;
         let worker = handlers::worker(&client, "default").drain(Duration::from_secs(2)).start()?;
         let made = samples(&client).await?;
         let flow = parcel::draft(&client, "default", BEAT).await?;

@@ -67,7 +67,7 @@ pub fn door() -> anyhow::Result<Option<Token>> {
 }
 
 /// The key that a store without any is to sign with, if the environment holds one.
-fn signing_key() -> anyhow::Result<Option<SigningKey>> {
+pub fn signing_key() -> anyhow::Result<Option<SigningKey>> {
     let held = std::env::var(SigningKey::VARIABLE).ok().filter(|held| !held.is_empty());
     let key = held.map(|held| SigningKey::parse(&held)).transpose();
     let refuse = |error| Failure::new(Exit::Usage, format!("{}: {error}", SigningKey::VARIABLE));

@@ -28,6 +28,8 @@ fn one_command_serves_a_page_works_and_leaves_in_order() {
     assert_eq!(result.status.code(), Some(6));
     let listed = ff(&url, &["ls", "-o", "ids"]);
     assert_eq!(text(&listed.stdout).lines().count(), 16, "{listed:?}");
+    let keys = ff(&url, &["keys", "-o", "ids"]);
+    assert_eq!(text(&keys.stdout), "own\n", "what it signs with is in its environment");
     let (id, link) = asked(&mut dev);
     let offered = ff(&url, &["waitpoints", &id, "-o", "table"]);
     assert!(text(&offered.stdout).contains("approval, 0 of 1"), "{offered:?}");
@@ -69,6 +71,7 @@ fn asked(dev: &mut Dev) -> (String, String) {
 fn start() -> (Dev, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ff"));
     command.arg("dev").env_remove("FF_URL").env_remove("FF_TOKEN").stdout(Stdio::piped());
+    command.env("FLOWFABRIC_SIGNING_KEY", format!("own:{}", "5a".repeat(32)));
     let mut process = command.spawn().unwrap();
     let said = BufReader::new(process.stdout.take().unwrap());
     let mut dev = Dev { process, said };

@@ -53,7 +53,7 @@ pub use openapi::document;
 pub use options::{Limits, MalformedKey, Options, SigningKey};
 pub use request::parse as read_json;
 pub use router::router;
-pub use serve::{Drained, ServeError, serve};
+pub use serve::{Drained, ServeError, seed, serve};
 
 use auth::Door;
 use drain::Drain;

@@ -83,8 +83,9 @@ pub async fn serve(
     Ok(doors.close(limits.drain_timeout).await)
 }
 
-/// Gives a store its first signing key, if there is one to give.
-async fn seed(options: &Options) -> Result<(), ServeError> {
+/// Gives a store its first signing key, if there is one to give. [`serve`] does so as well; whoever has
+/// work done before that does it first.
+pub async fn seed(options: &Options) -> Result<(), ServeError> {
     let Some(key) = options.signing_key.clone() else { return Ok(()) };
     let kid = key.kid().to_owned();
     let refuse = |why| Err(ServeError::SigningKey { why });
