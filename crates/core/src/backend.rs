@@ -329,6 +329,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Moves due delays to the ready table, then hands out what is ready. With no asks, it only
     /// moves.
+    ///
+    /// Where no ask is given anything, nothing is there. Where some are, the others should ask
+    /// again: what other processes have filed may stand where nobody looked.
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError>;
 
     /// Which duties have something to do, cheaply: it is asked every second.

@@ -25,6 +25,8 @@ struct Given {
     claimed: Unclaimed,
     /// Whether nothing else was there.
     emptied: bool,
+    /// Whether some who asked with it were given something: then a store has not looked everywhere.
+    beside: bool,
     /// How long until the next delayed execution becomes claimable.
     next_in: Option<Duration>,
 }
@@ -144,10 +146,11 @@ async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: 
         Ok(claims) => {
             let until = |due: Millis| Duration::from_millis(due.since(claims.now));
             let next_in = claims.next_due.map(until);
+            let beside = claims.given.iter().any(|work| !work.is_empty());
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };
-                let given = Given { claimed, emptied: claims.emptied, next_in };
+                let given = Given { claimed, emptied: claims.emptied, beside, next_in };
                 drop(ask.reply.send(Ok(given)));
             }
         }
@@ -194,8 +197,11 @@ impl Engine {
             } else {
                 let seen = self.backend.generation(Interest::Work);
                 let given = self.queues.claims.claim(ask.clone()).await?;
-                ask.fresh = false;
                 let claimed = given.claimed.take();
+                if claimed.is_empty() && given.beside {
+                    continue;
+                }
+                ask.fresh = false;
                 let now = Instant::now();
                 let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
                 if !claimed.is_empty() || deadline <= now {

@@ -113,8 +113,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The first in `line` for each ask, if all that stands there is known and can be had, and there is
-    /// something for each: who gets nothing has to look.
+    /// The first in `line` for each ask, if all that stands there is known and can be had.
     pub fn of(state: &State, asks: &[ClaimAsk], line: Vec<(ExecutionId, Tid)>) -> Option<Self> {
         let (mut places, mut inputs) = (Places::default(), BTreeMap::new());
         let mut left = Vec::new();
@@ -138,10 +137,10 @@ impl Taken {
                 }
                 !fits
             });
-            if count == 0 {
-                return None;
-            }
             counts.push(count);
+        }
+        if commands.is_empty() {
+            return None;
         }
         let (outcomes, set, decided_at) = state.fold(&commands, &mut have, &mut Tape::default());
         if outcomes.iter().any(Result::is_err) {

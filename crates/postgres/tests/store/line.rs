@@ -4,10 +4,12 @@
 //! It knows just enough of the protocol to find the end of a transaction: a message is a letter, a
 //! length and that many bytes.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ff_backend_postgres::STATEMENTS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,8 +41,8 @@ struct State {
     armed: Mutex<Option<Cut>>,
     cuts: AtomicU32,
     open: AtomicU32,
-    /// Statements that were run, without what begins and ends transactions.
-    statements: AtomicU32,
+    /// The statements that were run, without what begins and ends transactions.
+    ran: Mutex<Vec<&'static str>>,
     /// Changes when all connections are to be cut.
     over: watch::Sender<u32>,
 }
@@ -55,7 +57,7 @@ impl Line {
             armed: Mutex::new(None),
             cuts: AtomicU32::new(0),
             open: AtomicU32::new(0),
-            statements: AtomicU32::new(0),
+            ran: Mutex::default(),
             over: watch::Sender::new(0),
         });
         let shared = Arc::clone(&state);
@@ -96,7 +98,12 @@ impl Line {
 
     /// How many statements were run, without what begins and ends transactions.
     pub fn statements(&self) -> u32 {
-        self.state.statements.load(Ordering::SeqCst)
+        u32::try_from(self.state.ran.lock().unwrap().len()).unwrap()
+    }
+
+    /// Which ones, since this was asked last.
+    pub fn ran(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.state.ran.lock().unwrap())
     }
 
     /// How many connections are open.
@@ -165,7 +172,7 @@ impl State {
         while let Some(asks) = next {
             let ends = said.ends(&asks);
             if asks[0] == b'E' && !said.looks && !said.listens {
-                self.statements.fetch_add(1, Ordering::SeqCst);
+                self.ran.lock().unwrap().push(said.runs);
             }
             if self.is_armed() && !said.looks {
                 asked.store(true, Ordering::SeqCst);
@@ -219,6 +226,10 @@ struct Said {
     lookups: Vec<Vec<u8>>,
     /// One of them is under way.
     looks: bool,
+    /// Statements that are prepared, by the driver's name for them.
+    prepared: HashMap<Vec<u8>, &'static str>,
+    /// The one that is run next.
+    runs: &'static str,
 }
 
 impl Said {
@@ -239,11 +250,14 @@ impl Said {
                 if text.is_some_and(|text| contains(text, b"pg_catalog.")) {
                     self.lookups.push(name.to_vec());
                 }
+                let own = STATEMENTS.iter().find(|(_, sql)| text == Some(sql.as_bytes()));
+                self.prepared.insert(name.to_vec(), own.map_or("not ours", |(path, _)| path));
                 false
             }
             b'B' => {
                 let name = query.split(|byte| *byte == 0).nth(1).unwrap_or_default();
                 self.looks = self.lookups.iter().any(|lookup| lookup == name);
+                self.runs = self.prepared[name];
                 false
             }
             b'E' => !self.begun && !self.listens && !self.looks,

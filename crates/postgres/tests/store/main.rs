@@ -3,6 +3,7 @@
 
 mod cut;
 mod dump;
+mod everyday;
 #[path = "../../../sqlite/tests/store/faults.rs"]
 mod faults;
 mod feed;
