@@ -96,12 +96,16 @@ impl Decide {
     }
 
     fn by(&self) -> anyhow::Result<String> {
-        let user = || std::env::var("USER").ok().filter(|user| !user.is_empty());
         self.who.clone().or_else(user).ok_or_else(|| {
             let said = "nobody is named, and USER in the environment names nobody";
             Failure::new(Exit::Usage, said).next("say who decides: --as NAME").into()
         })
     }
+}
+
+/// Who runs the command, as the environment says.
+pub fn user() -> Option<String> {
+    std::env::var("USER").ok().filter(|user| !user.is_empty())
 }
 
 /// Shows what is decided on, beside the answer of the command.

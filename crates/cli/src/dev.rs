@@ -14,6 +14,7 @@ use ff_wire::waitpoint::WaitpointSnapshot;
 use flowfabric::{Client, Database, FlowHandle, Handle};
 use tokio::net::TcpListener;
 
+use crate::decide::user;
 use crate::handlers::{self, Order};
 use crate::id::{short, short_flow};
 use crate::output::{self, dim};
@@ -135,8 +136,7 @@ impl Asked {
     async fn find(client: &Client, made: &[Handle]) -> anyhow::Result<Option<Self>> {
         let Some(last) = made.last() else { return Ok(None) };
         let Some(waitpoint) = deploy::asked(client, last.id()).await? else { return Ok(None) };
-        let who = std::env::var("USER").ok().filter(|user| !user.is_empty());
-        let who = who.unwrap_or_else(|| "somebody".to_owned());
+        let who = user().unwrap_or_else(|| "somebody".to_owned());
         let path = waitpoints::sign(client, &waitpoint, Word::Approved.as_str(), Some(who)).await?;
         Ok(Some(Self { waitpoint, path }))
     }
@@ -146,7 +146,8 @@ impl Asked {
         let (program, at) = command_line(url);
         let id = short(self.waitpoint.execution_id);
         writeln!(out, "A deployment waits until somebody decides. Any of these will do:\n")?;
-        writeln!(out, "  {program} approve {id}{at}")?;
+        let who = if user().is_some() { "" } else { " --as somebody" };
+        writeln!(out, "  {program} approve {id}{who}{at}")?;
         writeln!(out, "  {url}/#/inbox")?;
         writeln!(out, "  {url}{}\n", self.path)?;
         Ok(())

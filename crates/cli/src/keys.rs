@@ -148,10 +148,11 @@ impl Rotate {
     }
 }
 
-/// A name that no other moment has: `2026-11-16-190854`.
+/// A name that no other moment has: `2026-11-16-190854-317`.
 fn name_of(now: Millis) -> String {
     let moment = span::moment(now);
-    moment.trim_end_matches(" UTC").replace(' ', "-").replace(':', "")
+    let moment = moment.trim_end_matches(" UTC").replace(' ', "-").replace(':', "");
+    format!("{moment}-{:03}", now.0.rem_euclid(1_000))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -166,6 +167,6 @@ mod tests {
     #[test]
     fn a_secret_is_written_digit_by_digit_and_a_name_holds_no_colon() {
         assert_eq!(hex(&[0, 1, 0x9f, 0xff]), "00019fff");
-        assert_eq!(name_of(Millis(1_798_761_599_999)), "2026-12-31-235959");
+        assert_eq!(name_of(Millis(1_798_761_599_999)), "2026-12-31-235959-999");
     }
 }

@@ -38,11 +38,12 @@ impl Serve {
                 .next("choose another port, or any free one: --listen 127.0.0.1:0")
         })?;
         let engine = Engine::new(database.open().await?);
+        let own = Options::new(engine, backend_name(&database));
+        let options = Options { token, signing_key, ..own };
+        ff_server::seed(&options).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let said = format!("FlowFabric on {database} serves {url} (page {url}/, API {url}/docs)");
         writeln!(std::io::stdout(), "{said}")?;
-        let own = Options::new(engine, backend_name(&database));
-        let options = Options { token, signing_key, ..own };
         keep(listener, options, told_to_stop()).await
     }
 }

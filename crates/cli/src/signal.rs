@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use ff_core::ExecutionId;
+use ff_core::condition::PERSON;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::text::{IdempotencyKey, SignalName};
 use ff_wire::payload::{Json, Payload};
@@ -101,6 +102,8 @@ impl Send {
         let payload = payload.map(Payload::json);
         let (payload, encoding) =
             payload.map_or((None, None), |payload| (Some(payload.bytes), payload.encoding));
+        // A token does not say who has it.
+        let named = self.who.is_some() && self.token.is_none();
         let ms = |delay: Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Ok(DeliverSignal {
             id,
@@ -109,7 +112,7 @@ impl Send {
             authority,
             name: SignalName::new(self.name)?,
             category: "command".to_owned(),
-            source_type: if self.who.is_some() { "person" } else { "" }.to_owned(),
+            source_type: if named { PERSON } else { "" }.to_owned(),
             source_identity: self.who.unwrap_or_default(),
             subject: None,
             correlation_id: None,

@@ -108,6 +108,13 @@ pub struct Seen<'s> {
     pub subject: &'s str,
 }
 
+/// What sort of source a person is whose name is vouched for: by a caller of the server, or by a link that
+/// was signed for him. Whoever has nothing but the token of a waitpoint cannot say it.
+pub const PERSON: &str = "person";
+
+/// The beginning of keys under which decisions are kept.
+pub const DECISION: &str = "approval:";
+
 /// What signals mean to a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -294,7 +301,8 @@ impl ResumeCondition {
                 let same = subject.as_ref().is_none_or(|subject| digest(subject) == seen.subject);
                 let listed = by.is_empty() || by.iter().any(|one| one.as_str() == who);
                 let barred = not_by.as_ref().is_some_and(|one| one.as_str() == who);
-                Word::of(seen.name).is_some() && !who.is_empty() && listed && !barred && same
+                let known = seen.source_type == PERSON && !who.is_empty();
+                Word::of(seen.name).is_some() && known && listed && !barred && same
             }
             Self::OperatorOnly | Self::TimeoutOnly | Self::AllOf(_) => false,
         }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
 use crate::ids::ExecutionId;
-use crate::limits::{GRACE_MS_MAX, SECRET_BYTES_MAX, SEED_SECRET_BYTES};
+use crate::limits::{GRACE_MS_MAX, SECRET_BYTES_MAX, SECRET_BYTES_MIN, SEED_SECRET_BYTES};
 use crate::text::{Kid, WaitpointKey};
 use crate::time::Millis;
 use crate::token::{Claims, Mac, Presented, Refused, Secret};
@@ -265,6 +265,9 @@ fn signing_key(kid: &str, secret_hex: &str, now: Millis) -> Result<SigningKey, R
     }
     let secret = Secret::from_hex(secret_hex)
         .ok_or_else(|| bad_secret("must be whole bytes in hexadecimal, at least one"))?;
+    if secret.bytes().len() < SECRET_BYTES_MIN {
+        return Err(bad_secret(&format!("is less than {SECRET_BYTES_MIN} bytes")));
+    }
     Ok(SigningKey { kid, secret, created_at: now })
 }
 

@@ -100,7 +100,9 @@ pub const APPROVERS_MAX: usize = 256;
 pub const KID_BYTES_MAX: usize = 64;
 /// Bytes of the secret that a store is first given.
 pub const SEED_SECRET_BYTES: usize = 32;
-/// Bytes of a secret that a store is given later.
+/// Bytes of a secret that a store is given later, at least: fewer can be guessed from a token.
+pub const SECRET_BYTES_MIN: usize = 16;
+/// The same, at most.
 pub const SECRET_BYTES_MAX: usize = 1_024;
 /// How long a replaced key may still verify: the largest whole number that JSON carries safely.
 pub const GRACE_MS_MAX: u64 = (1 << 53) - 1;

@@ -17,6 +17,8 @@ use crate::limits;
 enum Alphabet {
     /// Printable ASCII, space included.
     Printable,
+    /// What people are called.
+    Name,
     /// Anything but whitespace and control characters.
     Word,
     /// Anything but NUL.
@@ -50,6 +52,7 @@ impl Alphabet {
     fn allows(self, c: char) -> bool {
         match self {
             Self::Printable => (' '..='~').contains(&c),
+            Self::Name => !c.is_control(),
             Self::Word => !c.is_whitespace() && !c.is_control(),
             Self::Prose => c != '\0',
         }
@@ -58,6 +61,7 @@ impl Alphabet {
     fn describe(self) -> &'static str {
         match self {
             Self::Printable => "only printable ASCII characters",
+            Self::Name => "only characters other than control characters",
             Self::Word => "only characters other than whitespace and control characters",
             Self::Prose => "only characters other than NUL",
         }
@@ -204,7 +208,7 @@ text!(
 );
 text!(
     /// Who sends a signal.
-    SourceIdentity, "source_identity", limits::SIGNAL_TEXT_BYTES_MAX, Printable
+    SourceIdentity, "source_identity", limits::SIGNAL_TEXT_BYTES_MAX, Name
 );
 text!(
     /// The name of a signing key; every token says which key signed it.

@@ -3,7 +3,7 @@
 mod links;
 mod reading;
 
-use ff_core::condition::{Word, digest};
+use ff_core::condition::{DECISION, PERSON, Word, digest};
 use ff_core::decide::close_waitpoint::CloseWaitpoint;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
@@ -14,6 +14,7 @@ use ff_core::fold::WaitKey;
 use ff_core::keyring::{Keyring, ListedKey};
 use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
+use ff_core::suspension::Signal;
 use ff_core::text::{IdempotencyKey, SourceIdentity};
 use ff_core::token::Token;
 use ff_core::{Code, ExecutionId, Key, Rejection};
@@ -65,10 +66,12 @@ impl Engine {
     pub async fn deliver_approval_signal(&self, decision: Decision) -> Result<Delivered, Error> {
         let waitpoint = match decision.waitpoint {
             Some(waitpoint) => waitpoint,
-            None => self.waitpoint_for_decision(decision.id).await?,
+            None => self.waitpoint_for_decision(&decision).await?,
         };
-        // A name may hold what a key may not.
-        let key = format!("approval:{}:{}", decision.word, digest(decision.by.as_str()));
+        // A name may hold what a key may not. Who decides on something else decides anew.
+        let who = digest(decision.by.as_str());
+        let subject = decision.subject.as_deref().map(digest).unwrap_or_default();
+        let key = format!("{DECISION}{}:{who}:{subject}", decision.word);
         let idempotency_key = IdempotencyKey::new(key).map_err(Error::from)?;
         let comment = decision.comment.filter(|comment| !comment.is_empty());
         self.deliver_signal(DeliverSignal {
@@ -78,7 +81,7 @@ impl Engine {
             authority: Authority::Operator,
             name: decision.word.name().clone(),
             category: "approval".to_owned(),
-            source_type: "person".to_owned(),
+            source_type: PERSON.to_owned(),
             source_identity: decision.by.to_string(),
             subject: decision.subject,
             correlation_id: None,
@@ -92,13 +95,18 @@ impl Engine {
         .await
     }
 
-    /// The one waitpoint of an execution that waits for a decision.
-    async fn waitpoint_for_decision(&self, id: ExecutionId) -> Result<Uuid, Error> {
+    /// The one waitpoint of an execution that waits for a decision, or the one where the last wait ended
+    /// with this very decision.
+    async fn waitpoint_for_decision(&self, decision: &Decision) -> Result<Uuid, Error> {
+        let id = decision.id;
         let all = self.list_pending_waitpoints(Some(id), None, Some(PAGE_MAX)).await?.0;
         let mut asked = all.into_iter().filter(|row| row.approval.is_some());
         match (asked.next(), asked.next()) {
             (Some(only), None) => Ok(only.waitpoint_id),
             (None, _) => {
+                if let Some(signal) = self.decided(decision).await? {
+                    return Ok(signal.waitpoint);
+                }
                 let said = format!("{id} waits for nobody's decision");
                 Err(Rejection::new(Code::WaitpointNotFound, said).into())
             }
@@ -108,6 +116,18 @@ impl Engine {
                 Err(Rejection::invalid(Code::InvalidInput, "waitpoint_id", "", why).into())
             }
         }
+    }
+
+    /// The same word of the same person, if it is among those that ended the last wait.
+    async fn decided(&self, decision: &Decision) -> Result<Option<Signal>, Error> {
+        let Some(last) = self.describe_suspension(decision.id).await? else { return Ok(None) };
+        let mut ended = self.satisfying(decision.id, &last.satisfied_by).await?.into_iter();
+        Ok(ended.find(|signal| {
+            signal.source_type == PERSON
+                && signal.name == *decision.word.name()
+                && signal.source_identity == decision.by.as_str()
+                && signal.subject == decision.subject
+        }))
     }
 
     /// Lets a suspended execution go on, whatever it waits for.

@@ -2,7 +2,7 @@
 //! forged.
 
 use bytes::Bytes;
-use ff_core::condition::{Distinct, ResumeCondition, Word, digest};
+use ff_core::condition::{Distinct, PERSON, ResumeCondition, Word, digest};
 use ff_core::decide::close_waitpoint::CloseWaitpoint;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::deliver::{Authority, DeliverSignal};
@@ -162,6 +162,7 @@ impl Author {
             (Some((_, token)), 1..=6) => Authority::Token(token.clone()),
             _ => Authority::Operator, // not ours: a choice, not a variant
         };
+        let source_type = if authority == Authority::Operator { PERSON } else { "webhook" };
         let again = self.waits.sent.last().copied().filter(|_| self.rng.random_bool(0.1));
         let signal = again.unwrap_or_else(|| Uuid::from_u128(self.rng.random()));
         self.waits.sent.push(signal);
@@ -175,7 +176,7 @@ impl Author {
             authority,
             name: signal_name(if self.rng.random() { word.as_str() } else { "other" }),
             category: "test".to_owned(),
-            source_type: "person".to_owned(),
+            source_type: source_type.to_owned(),
             source_identity: PEOPLE.choose(&mut self.rng).map_or("", |who| who).to_owned(),
             subject,
             correlation_id: None,

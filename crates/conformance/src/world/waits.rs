@@ -57,9 +57,10 @@ impl Mailbox {
         }
     }
 
-    /// A signal to it from somebody.
+    /// A signal to it from somebody whom the server knows.
     pub fn signal_from(&self, w: &World, name: &str, who: &str) -> DeliverSignal {
         DeliverSignal {
+            authority: Authority::Operator,
             source_type: "person".to_owned(),
             source_identity: who.to_owned(),
             ..self.signal(w, name)

@@ -71,7 +71,7 @@ impl Decide for CreateWaitpoint {
         let index = active.attempt.index;
         if let Some(known) = have.waits.waitpoint(x.id, self.waitpoint) {
             if known.key == self.key {
-                return Ok(Change::none(token(known, have.waits.keyring.as_ref())));
+                return Ok(Change::none(token(known, have.waits.keyring.as_ref(), at)));
             }
             let said = format!("{} has a waitpoint {} at {}", x.id, known.id, known.key);
             return Err(Rejection::new(Code::WaitpointAlreadyExists, said));

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::mailbox::{self, closed, resume};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
-use crate::condition::{Contribution, Seen, Verdict, Word};
+use crate::condition::{Contribution, DECISION, PERSON, Seen, Verdict, Word};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, State, Suspended};
@@ -137,6 +137,21 @@ impl DeliverSignal {
         }
     }
 
+    /// Refuses what a token says nothing about: that it is a person who decides.
+    fn check_claims(&self) -> Result<(), Rejection> {
+        let why =
+            "is for decisions: use the server's token, or a link that was signed for the person";
+        if self.source_type == PERSON {
+            return Err(Rejection::invalid(Code::InvalidInput, "source_type", PERSON, why));
+        }
+        match &self.idempotency_key {
+            Some(key) if key.as_str().starts_with(DECISION) => {
+                Err(Rejection::invalid(Code::InvalidInput, "idempotency_key", key, why))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The signal that was sent before, if this is a repeat.
     fn repeated(&self, have: &WorkingSet, at: Millis) -> Option<Uuid> {
         let waits = &have.waits;
@@ -155,7 +170,12 @@ impl DeliverSignal {
         match wanted.filter(|_| Word::of(&self.name).is_some()) {
             Some(wanted) if self.subject.as_ref() != Some(&wanted) => {
                 let said = self.subject.as_deref().unwrap_or_default();
-                let why = format!("is not the digest of what is to be decided on, {wanted}");
+                // Who has only a token or a link is to have seen it.
+                let named = match self.authority {
+                    Authority::Operator => format!(", {wanted}"),
+                    Authority::Token(_) | Authority::Link(_) => String::new(),
+                };
+                let why = format!("is not the digest of what is to be decided on{named}");
                 Err(Rejection::invalid(Code::SubjectMismatch, "subject", said, why))
             }
             Some(_) | None => Ok(()),
@@ -232,6 +252,9 @@ impl Decide for DeliverSignal {
         prose("subject", self.subject.as_deref().unwrap_or_default(), SIGNAL_TEXT_BYTES_MAX)?;
         let correlation = self.correlation_id.as_deref().unwrap_or_default();
         prose("correlation_id", correlation, SIGNAL_TEXT_BYTES_MAX)?;
+        if matches!(self.authority, Authority::Token(_)) {
+            self.check_claims()?;
+        }
         let bytes = self.payload.as_ref().map_or(0, Bytes::len);
         if bytes > SIGNAL_PAYLOAD_BYTES_MAX {
             let why =

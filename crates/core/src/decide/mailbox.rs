@@ -73,11 +73,13 @@ impl Signer {
     }
 }
 
-/// The token of a waitpoint, made again; nothing when its key is gone.
-pub fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>) -> Option<Token> {
+/// The token of a waitpoint, made again: with the key that signed it first while that is accepted, and
+/// with the current one after that. Nothing where there are no keys.
+pub fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>, now: Millis) -> Option<Token> {
     let keys = keys?;
-    let all = keys.current.iter().chain(keys.old.iter().map(|old| &old.key));
-    let key = all.into_iter().find(|key| key.kid == waitpoint.kid)?;
+    let accepted = keys.old.iter().filter(|old| old.expires_at >= now);
+    let first = accepted.map(|old| &old.key).find(|key| key.kid == waitpoint.kid);
+    let key = first.or(keys.current.as_ref())?;
     Some(mint(&key.kid, &key.secret, &waitpoint.claims()))
 }
 

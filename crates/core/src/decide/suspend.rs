@@ -186,7 +186,7 @@ impl Suspend {
         let waits = &have.waits;
         let again = |suspension, ids: &[Uuid], already_satisfied| {
             let found = ids.iter().filter_map(|id| waits.waitpoint(x.id, *id));
-            let waitpoints = found.map(|row| opened(row, token(row, waits.keyring.as_ref())));
+            let waitpoints = found.map(|row| opened(row, token(row, waits.keyring.as_ref(), at)));
             let waitpoints = waitpoints.collect();
             SuspendedReply { suspension_id: suspension, waitpoints, already_satisfied }
         };
@@ -227,7 +227,7 @@ impl Suspend {
                 }
                 Binding::Pending { id } => {
                     let row = pending(x, *id, have, at)?;
-                    let token = token(row, have.waits.keyring.as_ref());
+                    let token = token(row, have.waits.keyring.as_ref(), at);
                     (Waitpoint { state, ..row.clone() }, token)
                 }
             };

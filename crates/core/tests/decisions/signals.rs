@@ -1,6 +1,6 @@
 //! Signals: kept, judged, counted once, and the last one that was missing lets the execution go on.
 
-use ff_core::condition::{ResumeCondition, digest};
+use ff_core::condition::{DECISION, PERSON, ResumeCondition, Word, digest};
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::decide::resume::Resume;
 use ff_core::decide::suspend::Suspend;
@@ -47,9 +47,11 @@ fn waiting_for(condition: Value) -> Life {
     life
 }
 
-/// A signal `name` from somebody, to some waitpoint.
+/// A signal `name` from somebody whom the server knows, to some waitpoint.
 fn said(life: &Life, waitpoint: Uuid, n: u128, (name, who): (&str, &str)) -> DeliverSignal {
     DeliverSignal {
+        authority: Authority::Operator,
+        source_type: PERSON.to_owned(),
         name: SignalName::new(name).unwrap(),
         source_identity: who.to_owned(),
         ..signal(&life.world, life.id, waitpoint, n)
@@ -269,10 +271,41 @@ fn whoever_decides_says_on_what() {
         assert_eq!((refused.code, refused.field), (Code::SubjectMismatch, Some("subject")));
         assert!(refused.message.contains(&digest("release 17")), "{refused}");
     }
+    // Whoever has only a token is not told what he should have seen.
+    let blind = signal(&life.world, life.id, ANSWER, 6);
+    let refused = life.refused(DeliverSignal { name: Word::Approved.name().clone(), ..blind });
+    assert_eq!(refused.code, Code::SubjectMismatch);
+    assert!(!refused.message.contains(&digest("release 17")), "{refused}");
     // Other words decide nothing.
     life.tell(said(&life, ANSWER, 4, ("hello", "ann")));
     let subject = Some(digest("release 17"));
     life.tell(DeliverSignal { subject, ..said(&life, ANSWER, 5, ("approved", "ann")) });
+    assert_eq!(life.states().0, PublicState::Waiting);
+}
+
+#[test]
+fn whoever_has_only_a_token_decides_for_nobody() {
+    let mut life =
+        waiting_for(json!({"approval": {"waitpoint": "answer", "needed": 1, "by": ["ann"]}}));
+    let sent = DeliverSignal {
+        name: Word::Approved.name().clone(),
+        source_identity: "ann".to_owned(),
+        ..signal(&life.world, life.id, ANSWER, 1)
+    };
+    let config = Config::default();
+    let key = IdempotencyKey::new(format!("{DECISION}rejected:x")).unwrap();
+    for (pretends, field) in [
+        (DeliverSignal { source_type: PERSON.to_owned(), ..sent.clone() }, "source_type"),
+        (DeliverSignal { idempotency_key: Some(key), ..sent.clone() }, "idempotency_key"),
+    ] {
+        let refused = Command::from(pretends.clone()).validate(&config).unwrap_err();
+        assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some(field)));
+        let known = DeliverSignal { authority: Authority::Operator, ..pretends };
+        Command::from(known).validate(&config).unwrap();
+    }
+    let effect = Effect::IgnoredMatcherFailed;
+    assert_eq!(life.tell(sent), Delivered::Accepted { signal_id: Uuid::from_u128(1), effect });
+    life.tell(said(&life, ANSWER, 2, ("approved", "ann")));
     assert_eq!(life.states().0, PublicState::Waiting);
 }
 

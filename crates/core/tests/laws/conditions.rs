@@ -110,7 +110,7 @@ fn conditions() -> impl Strategy<Value = ResumeCondition> {
 }
 
 fn stories() -> impl Strategy<Value = Vec<Signal>> {
-    let types = prop::sample::select(&["user", "system"][..]);
+    let types = prop::sample::select(&["person", "person", "system"][..]);
     let people = prop::sample::select(&["", "ann", "ann", "bob", "bob", "cy", "cy"][..]);
     let subjects = prop::sample::select(&["", SUBJECTS[0].1, SUBJECTS[0].1, SUBJECTS[1].1][..]);
     // A few ids, so that a signal may come twice.
@@ -183,7 +183,10 @@ fn first_word(condition: &ResumeCondition, who: &str, story: &[Signal]) -> Optio
         return None;
     }
     story.find_map(|(at, one)| match one.name.as_str() {
-        "approved" | "rejected" if one.source_identity == who && one.waitpoint == *waitpoint => {
+        "approved" | "rejected"
+            if (one.source_type, one.source_identity) == ("person", who)
+                && one.waitpoint == *waitpoint =>
+        {
             Some((at, one.name.as_str() == "approved"))
         }
         _ => None,
@@ -362,7 +365,7 @@ fn signal(waitpoint: &str, id: u128, named: &str, who: &'static str) -> Signal {
         waitpoint: key(waitpoint),
         id: Uuid::from_u128(id),
         name: name(named),
-        source_type: "user",
+        source_type: "person",
         source_identity: who,
         subject: String::new(),
     }

@@ -4,7 +4,7 @@
 //! nothing, so that those who look at links in mails decide nothing.
 
 use bytes::Bytes;
-use ff_core::condition::Word;
+use ff_core::condition::{PERSON, Word};
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
 use ff_core::fold::{Key, WaitKey};
 use ff_core::suspension::{Suspension, Waitpoint, WaitpointState, WaitpointWord};
@@ -106,7 +106,7 @@ impl Engine {
             authority: Authority::Link(text.to_owned()),
             name: link.signal,
             category: "link".to_owned(),
-            source_type: if identity.is_some() { "person" } else { "link" }.to_owned(),
+            source_type: if identity.is_some() { PERSON } else { "link" }.to_owned(),
             source_identity: identity.unwrap_or_default(),
             subject: link.subject,
             correlation_id: None,

@@ -121,13 +121,15 @@ impl Engine {
         Ok(found)
     }
 
-    /// The token of a waitpoint, made again; nothing when the key that signed it is gone.
+    /// The token of a waitpoint, made again: with the current key, once the one that signed it first is no
+    /// longer accepted. Nothing where the store has no keys.
     pub async fn read_waitpoint_token(
         &self,
         id: ExecutionId,
         waitpoint: Uuid,
     ) -> Result<Option<Token>, Error> {
         let (row, _) = self.waitpoint(id, waitpoint).await?;
-        Ok(token(&row, Some(&self.keyring().await?)))
+        let now = self.backend.now().await?;
+        Ok(token(&row, Some(&self.keyring().await?), now))
     }
 }

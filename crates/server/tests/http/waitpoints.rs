@@ -113,13 +113,35 @@ async fn a_decision_that_is_waited_for_shows_what_on_and_who_has_decided() {
                "subject_digest": digest, "approved_by": ["ann"]})
     );
     assert_eq!(listed["required_signal_names"], json!(["approved", "rejected"]));
-    let word = json!({"word": "approved", "by": "cleo", "subject": digest,
-                      "waitpoint_id": x.waitpoint});
-    let said = site.post(&path(x.id, "/decisions"), word).await.body;
+    let word = json!({"word": "approved", "by": "Jürgen", "subject": digest});
+    let said = site.post(&path(x.id, "/decisions"), word.clone()).await.body;
     assert_eq!(said["effect"], "resume_condition_satisfied");
+    // The word that decided is known as well, and nobody else's is waited for.
+    let again = site.post(&path(x.id, "/decisions"), word).await.body;
+    assert_eq!(again, json!({"status": "duplicate", "existing_signal_id": said["signal_id"]}));
+    let late = json!({"word": "approved", "by": "cleo", "subject": digest});
+    assert_eq!(site.post(&path(x.id, "/decisions"), late).await.code(), "waitpoint_not_found");
     let signals = site.get(&path(x.id, "/signals")).await.body;
     assert_eq!(signals["signals"][0]["payload_base64"], "ZmluZQ==");
     assert_eq!(signals["signals"][0]["encoding"], "text");
+}
+
+#[tokio::test]
+async fn a_word_on_something_else_does_not_stand_in_the_way_of_a_decision() {
+    let site = Site::open().await;
+    let (x, fence) = site.held(1).await;
+    site.post(&path(x, "/waitpoints"), new(&fence, 2, "a")).await;
+    let mut word = json!({"word": "approved", "by": "ann", "waitpoint_id": Uuid::from_u128(2)});
+    let early = site.post(&path(x, "/decisions"), word.clone()).await.body;
+    assert_eq!(early["effect"], "buffered_for_pending_waitpoint");
+    let mut ask = request(&fence, &approval(&json!({"needed": 1, "subject": "deploy 7"})));
+    ask["waitpoints"] = json!([{"pending": {"waitpoint_id": Uuid::from_u128(2)}}]);
+    let asked = site.post(&path(x, "/suspend"), ask).await;
+    assert_eq!(asked.body["status"], "suspended", "{asked:?}");
+    let listed = site.get(&path(x, "/waitpoints")).await.body["waitpoints"][0].clone();
+    word["subject"] = listed["approval"]["subject_digest"].clone();
+    let said = site.post(&path(x, "/decisions"), word).await.body;
+    assert_eq!(said["effect"], "resume_condition_satisfied", "{said}");
 }
 
 #[tokio::test]
