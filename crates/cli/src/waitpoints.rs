@@ -138,6 +138,10 @@ impl Waitpoints {
     ) -> anyhow::Result<()> {
         let decides = signal.parse::<Word>().is_ok();
         let one = Open::of(client, place, id).await?.only(self.at.as_deref(), decides)?;
+        if decides && one.approval.is_some() && self.who.is_none() {
+            let said = "a decision counts in somebody's name, and the link would have none";
+            return Err(Failure::new(Exit::Usage, said).next("say whose: --as NAME").into());
+        }
         let url = link(client, place, &one, signal, self.who.clone()).await?;
         match self.output.output {
             Some(Format::Json) => output::json(&json!({

@@ -312,6 +312,11 @@ async fn tokens_and_links_are_told_when_they_are_asked_for() {
     assert!(said.out.ends_with("kept until it waits there\n"), "{}{}", said.out, said.err);
     let said = stage.ff_at(&closed.url, &["signal", &callback, "done", "--at", &at], "");
     assert!(said.err.contains("code: unauthorized"), "{}{}", said.out, said.err);
+    run(&stage, &["waitpoints", &full(DEPLOY), "--link", "approved"]).is(&expect![[r#"
+        error: a decision counts in somebody's name, and the link would have none
+          next: say whose: --as NAME
+        exit 2
+    "#]]);
     let link = ["waitpoints", &full(DEPLOY), "--link", "approved", "--as", "ann"];
     let here = run(&stage, &link).out;
     assert!(here.starts_with("/v1/signals/"), "{here}");

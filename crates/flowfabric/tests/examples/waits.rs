@@ -270,6 +270,30 @@ async fn a_token_is_good_before_anybody_waits_and_after() {
 }
 
 #[tokio::test]
+async fn more_than_a_step_can_hold_may_come_before_somebody_waits() {
+    async fn wait(ctx: Context, (): ()) -> Result<usize> {
+        let mailbox = ctx.state::<Arc<Mailbox>>();
+        let answer = ctx.waitpoint("answer").await?;
+        ctx.step("hand out", |info| mailbox.take(info, &answer)).await?;
+        Ok(ctx.wait_for::<String>(&answer).await?.len())
+    }
+    let place = every_place()[0].open().await;
+    let mailbox = Arc::new(Mailbox::default());
+    let worker = place.fabric.worker("default").state(Arc::clone(&mailbox));
+    let running = worker.handle("wait", wait).start().unwrap();
+    let made = place.fabric.create("wait", ()).await.unwrap();
+    let (waitpoint, token) = mailbox.taken().await;
+    for more in 0..20 {
+        let long = "x".repeat(60_000 + more);
+        let said = made.signal("said").payload(long).token(waitpoint, token.clone()).await;
+        assert_eq!(effect(said.unwrap()), Some(Effect::Buffered));
+    }
+    mailbox.hand_over.notify_one();
+    assert_eq!(made.result::<usize>().await.unwrap(), 60_019, "the last one is read");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn waits_side_by_side_follow_one_another() {
     async fn wait(ctx: Context, (): ()) -> Result<(u32, u32)> {
         let (one, other) = (ctx.wait_for("one"), ctx.wait_for("other"));

@@ -94,6 +94,9 @@ impl Error {
 #[derive(Serialize, Deserialize)]
 struct Asked {
     suspension_id: Uuid,
+    /// Whether only the last of the signals that end it matters, and is kept.
+    #[serde(default)]
+    last: bool,
 }
 
 /// How a wait is asked for.
@@ -105,6 +108,7 @@ struct Ask {
     timeout: Option<Duration>,
     behavior: TimeoutBehavior,
     resume_delay_ms: u64,
+    last: bool,
 }
 
 impl Context {
@@ -145,6 +149,7 @@ impl Context {
             timeout: None,
             behavior: TimeoutBehavior::AutoResume,
             resume_delay_ms: 0,
+            last: false,
         };
         SuspendCall { context: self, numbers, ask }
     }
@@ -166,12 +171,12 @@ impl Context {
         let asked: Option<Asked> =
             self.or_stop(journal.recall(question, StepKind::Wait, &name)).await;
         let mut waited = match &asked {
-            Some(asked) => self.answer(asked.suspension_id).await,
+            Some(asked) => self.answer(asked).await,
             None => None,
         };
         if waited.is_none() {
             let asked = self.ask((question, &name), ask, asked).await?;
-            waited = self.answer(asked).await;
+            waited = self.answer(&asked).await;
         }
         let waited = waited.ok_or_else(|| {
             let said = format!("what {name:?} waits for is not there", name = name.as_str());
@@ -191,7 +196,7 @@ impl Context {
             if number == but {
                 continue;
             }
-            if let Some(waited) = self.answer(asked.suspension_id).await {
+            if let Some(waited) = self.answer(&asked).await {
                 let step = journal.step((number + 1, StepKind::Wait, name), 0, &waited);
                 let step = self.or_stop(step).await;
                 self.record(step.clone()).await;
@@ -207,7 +212,7 @@ impl Context {
         (number, name): (u32, &StepName),
         ask: Ask,
         before: Option<Asked>,
-    ) -> Result<Uuid, Error> {
+    ) -> Result<Asked, Error> {
         let (id, fence) = self.held();
         let deadline = match ask.timeout {
             None => None,
@@ -219,7 +224,8 @@ impl Context {
         let again = before.is_some();
         let waitpoints = bindings(ask.waitpoints, again)?;
         let journal = self.journal();
-        let asked = before.unwrap_or_else(|| Asked { suspension_id: Uuid::now_v7() });
+        let asked =
+            before.unwrap_or_else(|| Asked { suspension_id: Uuid::now_v7(), last: ask.last });
         let steps = if again {
             journal.kept()
         } else {
@@ -245,7 +251,7 @@ impl Context {
             Ok(true) => {
                 // If this wait is dropped, the next one is to find its answer.
                 suspend.steps.into_iter().for_each(|step| journal.learn(step));
-                return Ok(asked.suspension_id);
+                return Ok(asked);
             }
             Ok(false) => self.interrupt(Interrupt::Paused).await,
             Err(error) => error,
@@ -262,10 +268,11 @@ impl Context {
     }
 
     /// What a suspension ended with; nothing when the execution ended instead, and runs again.
-    async fn answer(&self, suspension: Uuid) -> Option<Waited> {
+    async fn answer(&self, asked: &Asked) -> Option<Waited> {
         let (id, _) = self.held();
         let last = persistently(|| self.0.fabric.suspension(id)).await;
-        let last = self.or_stop(last).await.filter(|last| last.suspension_id == suspension)?;
+        let last =
+            self.or_stop(last).await.filter(|last| last.suspension_id == asked.suspension_id)?;
         let how = match last.close_reason? {
             how @ (CloseReason::Resumed | CloseReason::TimedOutAutoResume) => how,
             CloseReason::Cancelled
@@ -276,7 +283,11 @@ impl Context {
             | CloseReason::ProactiveClose => return None,
         };
         let observed = persistently(|| self.0.fabric.observed(id, last.attempt_index)).await;
-        let signals = self.or_stop(observed).await;
+        let mut signals = self.or_stop(observed).await;
+        if asked.last {
+            // Whoever has the token may have sent more than a step can hold.
+            signals.drain(..signals.len().saturating_sub(1));
+        }
         Some(Waited { how, signals: signals.into_iter().map(SignalLine::from).collect() })
     }
 }
@@ -366,6 +377,7 @@ impl<T> WaitFor<'_, T> {
             timeout: self.timeout,
             behavior: self.behavior,
             resume_delay_ms: 0,
+            last: true,
         })
     }
 }

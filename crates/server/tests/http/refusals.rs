@@ -445,6 +445,23 @@ async fn a_body_that_cannot_be_read_is_refused_with_a_code() {
     .await;
     shows(
         &site,
+        json_body("[]"),
+        expect![[r#"
+        400 invalid_input
+        {
+          "code": "invalid_input",
+          "detail": "the body cannot be read: it is an array, and an object is needed",
+          "hint": "Correct the field that the answer names.",
+          "retryable": false,
+          "status": 400,
+          "title": "A field is malformed or outside its range.",
+          "type": "/docs/errors#invalid_input"
+        }
+    "#]],
+    )
+    .await;
+    shows(
+        &site,
         json_body("{} {}"),
         expect![[r#"
         400 invalid_input

@@ -27,6 +27,8 @@ async fn a_suspension_that_makes_no_sense_is_refused_and_changes_nothing() {
         ("resume_condition", json!("timeout_only"), "timeout_at"),
         ("resume_condition", json!({"all_of": []}), "resume_condition"),
         ("resume_condition", json!({"any_of": []}), "resume_condition"),
+        ("resume_condition", json!(null), "resume_condition"),
+        ("timeout_in_ms", json!(-1), "timeout_in_ms"),
         ("timeout_behavior", json!("shrug"), "timeout_behavior"),
         ("timeout_at", json!(-700_000), "timeout_at"),
         ("resume_policy", json!({"resume_delay_ms": 315_360_000_001_i64}), "resume_delay_ms"),

@@ -105,6 +105,7 @@ impl ApprovalCall<'_> {
             timeout: self.timeout,
             behavior: self.behavior,
             resume_delay_ms: 0,
+            last: false,
         })
     }
 }
