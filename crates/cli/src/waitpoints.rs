@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use clap::Args;
-use ff_core::condition::Word;
+use ff_core::condition::{NO_SIGNAL, Word};
 use ff_core::suspension::WaitpointWord;
 use ff_core::{Code, ExecutionId, Millis};
 use ff_wire::Hidden;
@@ -303,6 +303,9 @@ fn waits_for(one: &WaitpointSnapshot) -> String {
     match (one.state, names.is_empty()) {
         (WaitpointWord::Pending, _) => format!("nothing yet{came}"),
         (WaitpointWord::Active | WaitpointWord::Closed, true) => format!("any signal{came}"),
+        (WaitpointWord::Active | WaitpointWord::Closed, false) if names == [NO_SIGNAL] => {
+            format!("no signal{came}")
+        }
         (WaitpointWord::Active | WaitpointWord::Closed, false) => {
             format!("{}{came}", names.join(" or "))
         }

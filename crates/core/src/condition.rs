@@ -112,6 +112,10 @@ pub struct Seen<'s> {
 /// was signed for him. Whoever has nothing but the token of a waitpoint cannot say it.
 pub const PERSON: &str = "person";
 
+/// Wanted at a waitpoint of a wait that no signal ends, but an operator or the time. Signals have no names
+/// that begin like that.
+pub const NO_SIGNAL: &str = "__none";
+
 /// The beginning of keys under which decisions are kept.
 pub const DECISION: &str = "approval:";
 

@@ -114,7 +114,8 @@ pub struct WaitpointSnapshot {
     /// Why its execution waits, once it does.
     #[schema(value_type = Option<words::SuspensionReason>)]
     pub reason: Option<SuspensionReason>,
-    /// The names that are waited for; empty means any.
+    /// The names that are waited for; empty means any. `__none` alone where no signal ends the wait, but
+    /// an operator or the time.
     pub required_signal_names: Vec<String>,
     /// The decision that is waited for here, if it is one.
     pub approval: Option<ApprovalView>,
@@ -159,14 +160,13 @@ pub struct ApprovalView {
 
 impl From<view::WaitpointSnapshot> for WaitpointSnapshot {
     fn from(waitpoint: view::WaitpointSnapshot) -> Self {
-        let names = waitpoint.required_signal_names;
         Self {
             execution_id: waitpoint.execution_id,
             waitpoint_id: waitpoint.waitpoint_id,
             waitpoint_key: waitpoint.waitpoint_key.into(),
             state: waitpoint.state,
             reason: waitpoint.reason,
-            required_signal_names: names.into_iter().map(String::from).collect(),
+            required_signal_names: waitpoint.required_signal_names,
             approval: waitpoint.approval.map(ApprovalView::from),
             created_at: waitpoint.created_at,
             activated_at: waitpoint.activated_at,
@@ -327,7 +327,7 @@ mod tests {
             waitpoint_key: "deploy".parse().unwrap(),
             state: WaitpointWord::Active,
             reason: Some(SuspensionReason::WaitingForApproval),
-            required_signal_names: vec!["approved".parse().unwrap()],
+            required_signal_names: vec!["approved".to_owned()],
             approval: Some(view::ApprovalView {
                 needed: 2,
                 by: vec!["ann".parse().unwrap()],

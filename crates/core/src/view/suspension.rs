@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::condition::{ResumeCondition, Word, digest};
+use crate::condition::{NO_SIGNAL, ResumeCondition, Word, digest};
 use crate::execution::{Execution, State};
 use crate::ids::ExecutionId;
 use crate::suspension::{
@@ -91,8 +91,9 @@ pub struct WaitpointSnapshot {
     pub state: WaitpointWord,
     /// Why its execution waits, once it does.
     pub reason: Option<SuspensionReason>,
-    /// The names that are waited for; empty means any.
-    pub required_signal_names: Vec<SignalName>,
+    /// The names that are waited for; empty means any. `__none` alone where no signal ends the wait, but
+    /// an operator or the time.
+    pub required_signal_names: Vec<String>,
     /// The decision that is waited for here, if it is one.
     pub approval: Option<ApprovalView>,
     /// Made.
@@ -134,7 +135,13 @@ impl WaitpointSnapshot {
     /// A waitpoint, the suspension that uses it, and what has arrived there.
     pub fn of(row: &Waitpoint, suspension: Option<&Suspension>, arrived: &[&Arrival]) -> Self {
         let condition = suspension.map(|suspension| &suspension.condition);
-        let wanted = condition.map(|condition| condition.wanted(&row.key)).unwrap_or_default();
+        let wanted = condition.map_or_else(Vec::new, |condition| {
+            if condition.keys().contains(&row.key) {
+                condition.wanted(&row.key).into_iter().map(SignalName::to_string).collect()
+            } else {
+                vec![NO_SIGNAL.to_owned()]
+            }
+        });
         let (activated_at, expires_at) = match row.state {
             WaitpointState::Pending { expires_at } => (None, Some(expires_at)),
             WaitpointState::Active { since, expires_at } => (Some(since), expires_at),
@@ -146,7 +153,7 @@ impl WaitpointSnapshot {
             waitpoint_key: row.key.clone(),
             state: row.state.word(),
             reason: suspension.map(|suspension| suspension.reason),
-            required_signal_names: wanted.into_iter().cloned().collect(),
+            required_signal_names: wanted,
             approval: condition.and_then(|condition| approval(condition, row, arrived)),
             created_at: row.created_at,
             activated_at,

@@ -127,6 +127,22 @@ async fn a_decision_that_is_waited_for_shows_what_on_and_who_has_decided() {
 }
 
 #[tokio::test]
+async fn a_wait_that_no_signal_ends_wants_none() {
+    let site = Site::open().await;
+    for (number, condition) in [(1, json!("operator_only")), (2, json!("timeout_only"))] {
+        let (x, fence) = site.held(number).await;
+        let mut ask = request(&fence, &condition);
+        ask["suspension_id"] = json!(Uuid::from_u128(number));
+        ask["timeout_in_ms"] = json!(1_000);
+        ask["waitpoints"] = json!([{"fresh": {"waitpoint_key": "a"}}]);
+        let asked = site.post(&path(x, "/suspend"), ask).await;
+        assert_eq!(asked.body["status"], "suspended", "{asked:?}");
+        let listed = site.get(&path(x, "/waitpoints")).await.body["waitpoints"][0].clone();
+        assert_eq!(listed["required_signal_names"], json!(["__none"]));
+    }
+}
+
+#[tokio::test]
 async fn a_word_on_something_else_does_not_stand_in_the_way_of_a_decision() {
     let site = Site::open().await;
     let (x, fence) = site.held(1).await;
