@@ -126,7 +126,7 @@ impl LetGoOn {
         let client = place.client().await?;
         let id = id::find(&client, place, &self.which.id).await?;
         let resume_delay_ms = u64::try_from(self.delay.as_millis()).unwrap_or(u64::MAX);
-        let resume = Resume { id, reason: self.reason, resume_delay_ms };
+        let resume = Resume { id, suspension: None, reason: self.reason, resume_delay_ms };
         let state = client.fabric().resume(resume).await?;
         say(format_args!("resumed {id} ({state})"))
     }

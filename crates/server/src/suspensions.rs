@@ -53,7 +53,7 @@ pub async fn resume(
     Id(id): Id,
     MaybeBody(request): MaybeBody<ResumeRequest>,
 ) -> Result<Json<ResumeAnswer>, Refused> {
-    Ok(Json(server.execute(request.into_command(id)).await?.into()))
+    Ok(Json(server.execute(request.into_command(id)?).await?.into()))
 }
 
 /// What an execution waits for, or waited for last

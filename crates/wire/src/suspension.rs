@@ -296,6 +296,10 @@ impl From<SuspendedReply> for SuspendAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResumeRequest {
+    /// From which suspension, if not from whichever it is in: sent again, it then releases no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid")]
+    pub suspension_id: Option<String>,
     /// Why.
     #[schema(max_length = 4096)]
     pub reason: String,
@@ -306,9 +310,10 @@ pub struct ResumeRequest {
 
 impl ResumeRequest {
     /// The command.
-    pub fn into_command(self, id: ExecutionId) -> Resume {
-        let Self { reason, resume_delay_ms } = self;
-        Resume { id, reason, resume_delay_ms }
+    pub fn into_command(self, id: ExecutionId) -> Result<Resume, Rejection> {
+        let Self { suspension_id, reason, resume_delay_ms } = self;
+        let suspension = suspension_id.as_deref().map(|id| read_uuid("suspension_id", id));
+        Ok(Resume { id, suspension: suspension.transpose()?, reason, resume_delay_ms })
     }
 }
 

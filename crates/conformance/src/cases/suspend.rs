@@ -284,7 +284,8 @@ pub async fn an_operator_resumes(w: Arc<World>) {
         let id = own[0].id;
         let signal = own[0].signal(&w, "go");
         assert_eq!(w.deliver(signal).await.as_str(), "signal_ignored_not_in_condition");
-        let resume = Resume { id, reason: "looks fine".to_owned(), resume_delay_ms: delay_ms };
+        let reason = "looks fine".to_owned();
+        let resume = Resume { id, suspension: None, reason, resume_delay_ms: delay_ms };
         let stands = w.run(resume.clone()).await.expect("it is suspended");
         let expected = if delay_ms == 0 { PublicState::Waiting } else { PublicState::Delayed };
         assert_eq!(stands, expected);
@@ -305,7 +306,8 @@ pub async fn an_operator_resumes(w: Arc<World>) {
 
 /// Nothing but a suspended execution can be resumed.
 pub async fn only_what_is_suspended_can_be_resumed(w: Arc<World>) {
-    let resume = |id| Resume { id, reason: "go".to_owned(), resume_delay_ms: 0 };
+    let reason = || "go".to_owned();
+    let resume = |id| Resume { id, suspension: None, reason: reason(), resume_delay_ms: 0 };
     assert_eq!(code(w.run(resume(w.id())).await), Code::ExecutionNotFound);
     let id = w.create(w.draft()).await;
     assert_eq!(code(w.run(resume(id)).await), Code::ExecutionNotSuspended);
@@ -313,6 +315,20 @@ pub async fn only_what_is_suspended_can_be_resumed(w: Arc<World>) {
     assert_eq!(code(w.run(resume(id)).await), Code::ExecutionNotSuspended);
     w.complete(id, fence).await.expect("it is held");
     assert_eq!(code(w.run(resume(id)).await), Code::ExecutionNotSuspended);
+}
+
+/// A resume that names its suspension lets go of no later one, however often it is sent.
+pub async fn a_resume_sent_again_does_not_end_the_next_wait(w: Arc<World>) {
+    let (_, mailbox) = w.waiting().await;
+    let id = mailbox.id;
+    let suspension = Some(w.suspension(id).await.id);
+    let go = Resume { id, suspension, reason: "go".to_owned(), resume_delay_ms: 0 };
+    w.run(go.clone()).await.expect("it waits");
+    let fence = w.take(id).await.leased.fence;
+    w.suspend(w.pause(id, fence)).await;
+    assert_eq!(code(w.run(go.clone()).await), Code::ExecutionNotSuspended);
+    assert_eq!(w.state(id).await, PublicState::Suspended);
+    w.run(Resume { suspension: None, ..go }).await.expect("it waits again");
 }
 
 /// Cancelling ends it where it stands, once, and closes what it waited for.

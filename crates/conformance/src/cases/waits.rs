@@ -21,6 +21,7 @@ macro_rules! wait_suite {
                 everything_said_of_a_suspension_reads_back
                 an_operator_resumes
                 only_what_is_suspended_can_be_resumed
+                a_resume_sent_again_does_not_end_the_next_wait
                 a_suspended_execution_can_be_cancelled
                 a_deadline_ends_a_suspended_execution
                 an_attempt_does_not_time_out_while_it_waits

@@ -62,7 +62,7 @@ impl Author {
             16 => {
                 let id = self.some_id();
                 let resume_delay_ms = self.delay();
-                Resume { id, reason: "go on".to_owned(), resume_delay_ms }.into()
+                Resume { id, suspension: None, reason: "go on".to_owned(), resume_delay_ms }.into()
             }
             17 => TimeOutSuspension { id: self.some_id() }.into(),
             18 => {

@@ -12,12 +12,16 @@ use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
 use crate::state::{PublicState, public_state};
 use crate::suspension::{CloseReason, Suspension, SuspensionEnd};
+use uuid::Uuid;
 
 /// Let a suspended execution go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// Which.
     pub id: ExecutionId,
+    /// From which suspension; from whichever it is in when it does not say. Who may send this again says
+    /// so: the next one may wait for somebody else.
+    pub suspension: Option<Uuid>,
     /// Why.
     pub reason: String,
     /// How long after this it may be claimed.
@@ -52,6 +56,10 @@ impl Decide for Resume {
         let x = have.execution(self.id)?;
         let at = cx.at(x);
         let (suspended, suspension) = open(x, have)?;
+        if self.suspension.is_some_and(|of| of != suspension.id) {
+            let said = format!("{} waits again, since suspension {}", x.id, suspension.id);
+            return Err(Rejection::new(Code::ExecutionNotSuspended, said).standing(x.standing()));
+        }
         let resumed = resume(x, suspended, self.resume_delay_ms, at);
         let reply = public_state(&resumed, at);
         let how = CloseReason::Resumed;

@@ -1,6 +1,6 @@
 //! What histories ask of suspensions: few names, so that they come again, and few people to decide.
 
-use ff_core::condition::{Distinct, ResumeCondition, digest};
+use ff_core::condition::{Distinct, PERSON, ResumeCondition, digest};
 use ff_core::decide::close_waitpoint::CloseWaitpoint;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::deliver::{Authority, DeliverSignal};
@@ -134,7 +134,7 @@ impl Asked {
         let made = |row: &&Waitpoint| row.key == keys[0] && !self.n.is_multiple_of(3);
         let mut made = world.waits.waitpoints_of(id).filter(made);
         let usable =
-            made.find(|row| row.state.word() == WaitpointWord::Pending || self.pick(2, 8) == 0);
+            made.find(|row| row.state.word() == WaitpointWord::Pending || self.pick(2, 3) == 0);
         if let Some(row) = usable {
             bindings[0] = Binding::Pending { id: row.id };
         }
@@ -173,13 +173,16 @@ impl Asked {
         let authority = match self.pick(24, 16) {
             0 => Authority::Token(forged_token()),
             1 => Authority::Token(String::new()),
-            2 => Authority::Operator,
-            3 | 4 => Authority::Link(link(world, id, waitpoint, &about)),
+            2..8 => Authority::Operator,
+            8 | 9 => Authority::Link(link(world, id, waitpoint, &about)),
             _ => Authority::Token(token_of(world, id, waitpoint)),
         };
+        // A token does not say who has it.
+        let source_type = if matches!(authority, Authority::Token(_)) { "service" } else { PERSON };
         let n = u128::from(self.pick(25, 80));
         DeliverSignal {
             authority,
+            source_type: source_type.to_owned(),
             name,
             source_identity: who.to_owned(),
             subject,

@@ -224,7 +224,7 @@ pub fn forged_token() -> String {
 }
 
 pub fn resume(id: ExecutionId) -> Resume {
-    Resume { id, reason: "she called".to_owned(), resume_delay_ms: 0 }
+    Resume { id, suspension: None, reason: "she called".to_owned(), resume_delay_ms: 0 }
 }
 
 pub fn seed_key() -> SeedKey {

@@ -83,7 +83,8 @@ impl Handle {
 
     /// Lets it go on, whatever it waits for; where it stands then.
     pub async fn resume(&self, reason: impl Into<String>) -> Result<PublicState, Error> {
-        let resume = Resume { id: self.id, reason: reason.into(), resume_delay_ms: 0 };
+        let resume =
+            Resume { id: self.id, suspension: None, reason: reason.into(), resume_delay_ms: 0 };
         self.fabric.resume(resume).await
     }
 }

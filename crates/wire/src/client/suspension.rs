@@ -73,7 +73,9 @@ impl From<CloseWaitpoint> for CloseRequest {
 
 impl From<Resume> for ResumeRequest {
     fn from(resume: Resume) -> Self {
-        Self { reason: resume.reason, resume_delay_ms: resume.resume_delay_ms }
+        let Resume { id: _, suspension, reason, resume_delay_ms } = resume;
+        let suspension_id = suspension.map(|id| id.to_string());
+        Self { suspension_id, reason, resume_delay_ms }
     }
 }
 

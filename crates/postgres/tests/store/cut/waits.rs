@@ -42,7 +42,7 @@ pub async fn prepared(world: &World, name: &str) -> Option<Command> {
         "resume_execution" => {
             let (_, mailbox) = world.waiting().await;
             let reason = "because".to_owned();
-            Resume { id: mailbox.id, reason, resume_delay_ms: 50 }.into()
+            Resume { id: mailbox.id, suspension: None, reason, resume_delay_ms: 50 }.into()
         }
         "time_out_suspension" => {
             let (id, fence) = world.running(json!({})).await;
