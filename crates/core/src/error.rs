@@ -101,7 +101,7 @@ codes! {
         "Use lower-case letters, digits and underscores around a dot."
     PayloadTooLarge "payload_too_large" Validation false
         "A payload or result is larger than the deployment allows."
-        "Store large data elsewhere and pass a reference; inputs and results may be as large as payload_bytes_max says."
+        "Store it elsewhere and pass a reference; payload_bytes_max is for inputs and results."
     MissingToken "missing_token" Validation false
         "The signal carries no token."
         "Send the token or the link that was handed out with the waitpoint."
