@@ -2,6 +2,8 @@
 //!
 //! Sent twice: it is not suspended any more, which the second answer says.
 
+use uuid::Uuid;
+
 use super::mailbox::{self, closed, open, resume};
 use super::{Again, COMMAND_BYTES, Decide, check_reason};
 use crate::command::Traffic;
@@ -12,7 +14,6 @@ use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
 use crate::state::{PublicState, public_state};
 use crate::suspension::{CloseReason, Suspension, SuspensionEnd};
-use uuid::Uuid;
 
 /// Let a suspended execution go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
