@@ -231,6 +231,10 @@ impl Suspend {
                     (Waitpoint { state, ..row.clone() }, token)
                 }
             };
+            // The key of one that was made before is known only here.
+            if bound.iter().any(|(other, _): &(Waitpoint, _)| other.key == row.key) {
+                return Err(wrong("waitpoint_key", &row.key, "is bound twice"));
+            }
             bound.push((Waitpoint { suspension: Some(self.suspension), ..row }, token));
         }
         let keys = bound.iter().map(|(row, _)| &row.key).collect();

@@ -293,6 +293,11 @@ fn only_a_waitpoint_that_is_pending_can_be_waited_at() {
     let (id, fence) = (life.id, life.fence);
     assert_eq!(life.refused(suspend_early(id, fence)).code, Code::WaitpointNotFound);
     life.tell(make_waitpoint(id, fence));
+    let mut both = suspend_early(id, fence);
+    let key = life.world.waits.waitpoint(id, EARLY).unwrap().key.clone();
+    both.waitpoints.push(Binding::Fresh { id: ANSWER, key });
+    let refused = life.refused(both);
+    assert!(refused.message.contains("is bound twice"), "{refused}");
     let mut expired = life.clone();
     expired.pass(UNUSED_MS - 1);
     expired.clone().tell(suspend_early(id, fence));

@@ -69,9 +69,12 @@ impl Engine {
     /// What a link would do, without doing it.
     pub async fn read_link(&self, text: &str) -> Result<Offer, Error> {
         let link = self.opened(text).await?;
-        let found = self.waitpoint(link.execution, link.waitpoint).await;
-        let Ok((row, suspension)) = found else {
-            return Err(Rejection::from(Refused::Invalid).into());
+        let (row, suspension) = match self.waitpoint(link.execution, link.waitpoint).await {
+            Ok(found) => found,
+            Err(error) if error.code() == Code::WaitpointNotFound => {
+                return Err(Rejection::from(Refused::Invalid).into());
+            }
+            Err(error) => return Err(error),
         };
         let id = link.execution;
         let have = self.backend.get(&[Key::Execution(id), Key::Wait(WaitKey::Arrived(id))]).await?;

@@ -35,7 +35,11 @@ impl Engine {
         let Rows::Waitpoints(rows) = listing.rows else {
             unreachable!("waitpoints were asked for");
         };
-        let arrived = self.arrived(rows.iter().map(|(row, _)| row.execution)).await?;
+        // What came is looked at only where it says who has decided.
+        let asked = rows.iter().filter(|(row, suspension)| {
+            WaitpointSnapshot::of(row, suspension.as_ref(), &[]).approval.is_some()
+        });
+        let arrived = self.arrived(asked.map(|(row, _)| row.execution)).await?;
         let seen = rows.iter().map(|(row, suspension)| {
             let own = arrived.get(&row.execution).into_iter().flat_map(BTreeMap::values);
             WaitpointSnapshot::of(row, suspension.as_ref(), &own.collect::<Vec<_>>())
@@ -51,6 +55,9 @@ impl Engine {
         let mut keys: Vec<_> = ids.map(|id| Key::Wait(WaitKey::Arrived(id))).collect();
         keys.sort_unstable();
         keys.dedup();
+        if keys.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         Ok(self.backend.get(&keys).await?.waits.arrived)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ff_conformance::world::waits::single;
 use ff_core::Code;
+use ff_core::condition::ResumeCondition;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::create::Create;
 use ff_core::event::{Cursor, EventName, Filter};
@@ -273,4 +274,20 @@ async fn what_ended_a_wait_takes_as_many_reads_however_much_came_before() {
         assert_eq!(ended[0].number, notes);
     }
     assert_eq!(counts, [2, 2], "what it waited for, and what came");
+}
+
+#[tokio::test]
+async fn what_came_is_read_with_waitpoints_only_where_somebody_decides() {
+    let (_, world) = world();
+    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
+    let engine = Engine::new(Arc::clone(&slow) as _);
+    let reads = || slow.obstacle.reads.load(Ordering::SeqCst);
+    let approval = json!({"approval": {"waitpoint": "answer", "needed": 2}});
+    let approval: ResumeCondition = serde_json::from_value(approval).unwrap();
+    for (condition, expected) in [(single("answer", None), 2), (approval, 3)] {
+        let (_, own) = world.waiting_for(&["answer"], condition).await;
+        let before = reads();
+        let listed = engine.list_pending_waitpoints(Some(own[0].id), None, None).await.unwrap().0;
+        assert_eq!((listed.len(), reads() - before), (1, expected));
+    }
 }
