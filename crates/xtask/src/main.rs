@@ -93,6 +93,7 @@ fn usage() -> String {
 fn check() -> Outcome {
     let mut steps = vec![
         Step::cargo("fmt --all --check"),
+        Step::cargo("test --quiet --package xtask --test tidy"),
         Step::cargo("clippy --workspace --all-targets -- -D warnings"),
     ];
     let optional = [
