@@ -95,6 +95,12 @@ async fn a_key_that_cannot_be_one_is_refused_without_its_secret() {
             "secret_hex",
         ),
         (json!({"new_kid": "k2", "secret_hex": ""}), 400, "invalid_secret_hex", "secret_hex"),
+        (
+            json!({"new_kid": "k2", "secret_hex": "00".repeat(15)}),
+            400,
+            "invalid_secret_hex",
+            "secret_hex",
+        ),
         (json!({"new_kid": "k2", "secret_hex": 12_648_430}), 400, "invalid_input", "secret_hex"),
         (
             json!({"new_kid": "k2", "secret_hex": secret(), "grace_ms": u64::MAX}),
