@@ -41,7 +41,8 @@ pub struct OldKey {
 }
 
 impl OldKey {
-    fn expired(&self, now: Millis) -> bool {
+    /// Whether that is over.
+    pub fn expired(&self, now: Millis) -> bool {
         self.expires_at < now
     }
 }

@@ -77,7 +77,7 @@ impl Signer {
 /// with the current one after that. Nothing where there are no keys.
 pub fn token(waitpoint: &Waitpoint, keys: Option<&Keyring>, now: Millis) -> Option<Token> {
     let keys = keys?;
-    let accepted = keys.old.iter().filter(|old| old.expires_at >= now);
+    let accepted = keys.old.iter().filter(|old| !old.expired(now));
     let first = accepted.map(|old| &old.key).find(|key| key.kid == waitpoint.kid);
     let key = first.or(keys.current.as_ref())?;
     Some(mint(&key.kid, &key.secret, &waitpoint.claims()))

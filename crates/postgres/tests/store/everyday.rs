@@ -11,6 +11,10 @@ use ff_core::{Backend, ClaimAsk};
 use ff_engine::Engine;
 
 use crate::cut::Remote;
+use crate::line::Line;
+
+/// A look is good for 100 ms: on a machine that is busy, the claim may come too late to rest on it.
+const TRIES: usize = 20;
 
 /// A store whose queue is registered, and that knows the key that it signs with: the first wait makes it,
 /// and the second reads it.
@@ -22,27 +26,34 @@ async fn at_work() -> Remote {
     remote
 }
 
+/// The statements that wrote something. How a claim looks before depends on the time as well.
+fn written(line: &Line) -> Vec<&'static str> {
+    line.ran().into_iter().filter(|name| !name.starts_with("ready/")).collect()
+}
+
 #[tokio::test]
 async fn everyday_work_takes_the_statements_made_for_it() {
     let remote = at_work().await;
     let (world, line) = (&remote.world, &remote.line);
     let ask = || ClaimAsk { fresh: true, ..world.ask(1) };
     let id = world.create(world.draft()).await;
-    assert_eq!(line.ran(), ["hot/create"]);
+    assert_eq!(written(line), ["hot/create"]);
     let work = world.claim(ask()).await.remove(0);
-    assert_eq!(line.ran(), ["ready/glance", "hot/first"]);
+    assert_eq!(written(line), ["hot/first"]);
     world.run(completion(id, work.leased.fence, b"out")).await.unwrap();
-    assert_eq!(line.ran(), ["hot/complete"]);
-    let (_, mailbox) = world.waiting().await;
-    assert_eq!(line.ran(), ["hot/create", "ready/glance", "hot/first", "hot/wait"]);
-    world.deliver(mailbox.signal(world, "done")).await;
-    assert_eq!(line.ran(), ["hot/wait"]);
-    let work = world.claim(ask()).await.remove(0);
-    let ran = line.ran();
-    // On a machine that was slow, the last look is too long ago to rest on.
-    assert!(ran == ["hot/claim"] || ran == ["ready/glance", "hot/claim"], "{ran:?}");
-    world.run(completion(mailbox.id, work.leased.fence, b"out")).await.unwrap();
-    assert_eq!(line.ran(), ["hot/complete"]);
+    assert_eq!(written(line), ["hot/complete"]);
+    let mut claimed = Vec::new();
+    for _ in 0..TRIES {
+        let (_, mailbox) = world.waiting().await;
+        assert_eq!(written(line), ["hot/create", "hot/first", "hot/wait"]);
+        world.deliver(mailbox.signal(world, "done")).await;
+        assert_eq!(written(line), ["hot/wait"]);
+        let work = world.claim(ask()).await.remove(0);
+        claimed.push(line.ran());
+        world.run(completion(mailbox.id, work.leased.fence, b"out")).await.unwrap();
+        assert_eq!(written(line), ["hot/complete"]);
+    }
+    assert!(claimed.iter().any(|ran| *ran == ["hot/claim"]), "none from memory: {claimed:?}");
 }
 
 #[tokio::test]
