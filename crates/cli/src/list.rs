@@ -143,11 +143,17 @@ pub fn why(x: &ExecutionSnapshot, now: Millis) -> String {
 
 /// What it waits for, with the time that is left where a moment is named.
 fn waits(detail: &str, now: Millis) -> String {
-    let (reason, until) = detail.split_once(", until ").unwrap_or((detail, ""));
+    let (reason, when) = detail.split_once(", ").unwrap_or((detail, ""));
     if let Ok(reason) = reason.parse() {
-        let left = until.parse().map(|until| span::length(Millis(until).since(now)));
-        let left = left.map_or_else(|_| String::new(), |left| format!(", for another {left}"));
-        return format!("{}{left}", wait_of(reason));
+        let at = |before| when.strip_prefix(before).and_then(|at| at.parse().ok()).map(Millis);
+        let left = at("until ").map(|until| until.since(now));
+        let over = at("nobody came by ").map(|missed| now.since(missed));
+        let when = match (left.map(span::length), over.map(span::length)) {
+            (Some(left), _) => format!(", for another {left}"),
+            (None, Some(over)) => format!(", nobody came in time, {over} ago"),
+            (None, None) => String::new(),
+        };
+        return format!("{}{when}", wait_of(reason));
     }
     let until = detail.strip_prefix("delayed until ").and_then(|at| at.parse().ok());
     match until.map(Millis) {

@@ -271,7 +271,6 @@ fn ended(line: &AttemptLine, state: PublicState) -> String {
     let said = match line.outcome {
         Some(AttemptOutcome::Success) => style("success").green(),
         Some(AttemptOutcome::Failure) => style("failure").red(),
-        Some(AttemptOutcome::Expired) => style("expired").red(),
         Some(AttemptOutcome::Cancelled) => style("cancelled").yellow(),
         Some(AttemptOutcome::Interrupted) => style("lease lost").yellow(),
         None if state == PublicState::Suspended => style("suspended").magenta(),

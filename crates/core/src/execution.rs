@@ -257,6 +257,8 @@ pub struct Suspended {
     pub reason: SuspensionReason,
     /// When nobody came in time.
     pub deadline: Option<Millis>,
+    /// When nobody had come, and it was handed to an operator.
+    pub missed: Option<Millis>,
     /// How the last lease ended, for the worker that held it.
     pub last_lease: Option<LeaseEnd>,
 }
@@ -416,7 +418,7 @@ words! {
     /// How an attempt ended.
     AttemptOutcome {
         Success = "ended_success", Failure = "ended_failure", Cancelled = "ended_cancelled",
-        Interrupted = "interrupted_reclaimed", Expired = "ended_expired",
+        Interrupted = "interrupted_reclaimed",
     }
 }
 
@@ -470,7 +472,11 @@ impl Terminal {
             Ending::Success { .. } => (AttemptOutcome::Success, None),
             Ending::Failed(failure) => (AttemptOutcome::Failure, Some(failure.clone())),
             Ending::Cancelled { .. } | Ending::Skipped { .. } => (AttemptOutcome::Cancelled, None),
-            Ending::Expired { .. } => (AttemptOutcome::Expired, None),
+            Ending::Expired { reason } => {
+                let category = Category::new("expired").expect("a valid category");
+                let failure = Failure { reason: reason.clone(), category };
+                (AttemptOutcome::Failure, Some(failure))
+            }
         };
         self.attempt.as_ref().map(|a| a.record(execution, self.at, outcome, failure))
     }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::backend::StoreError;
-use crate::execution::{AttemptRecord, Failure, Worker};
+use crate::execution::{AttemptOutcome, AttemptRecord, Failure, Worker};
 use crate::ids::{ExecutionId, Partition};
 use crate::step::{Step, StepRecord};
 use crate::text::{Category, WorkerId, WorkerInstanceId};
@@ -132,7 +132,11 @@ impl AttemptRow {
             worker: worker_of(Some(&self.worker_id), Some(&self.worker_instance_id))?,
             started_at: Millis(self.started_at_ms),
             ended_at: Millis(self.ended_at_ms),
-            outcome: parse("outcome", &self.outcome)?,
+            outcome: match self.outcome.as_str() {
+                // What earlier versions said of an attempt that ended because time was up.
+                "ended_expired" => AttemptOutcome::Failure,
+                word => parse("outcome", word)?,
+            },
             failure: failure_of(self.failure_reason.as_deref(), self.failure_category.as_deref())?,
         })
     }

@@ -212,9 +212,10 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
         State::Suspended(s) => {
             v.attempt_state = AttemptState::AttemptInterrupted;
             v.blocking_reason = blocking(s.reason);
-            v.blocking_detail = Some(match s.deadline {
-                Some(at) => format!("{}, until {at}", s.reason),
-                None => s.reason.to_string(),
+            v.blocking_detail = Some(match (s.deadline, s.missed) {
+                (Some(at), _) => format!("{}, until {at}", s.reason),
+                (None, Some(at)) => format!("{}, nobody came by {at}", s.reason),
+                (None, None) => s.reason.to_string(),
             });
         }
         State::Terminal(t) => {

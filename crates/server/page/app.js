@@ -216,6 +216,7 @@ const barOf = (percent, props) => el('span', { ...props, class: `bar ${props?.cl
 const isTerminal = (x) => !['waiting', 'delayed', 'waiting_children', 'active', 'suspended'].includes(x.public_state);
 /** Until when it waits. The snapshot says it only inside its sentence. */
 const wakeAt = (x) => Number(/until (\d+)/.exec(x.blocking_detail ?? '')?.[1] ?? 0);
+const missedAt = (x) => Number(/nobody came by (\d+)/.exec(x.blocking_detail ?? '')?.[1] ?? 0);
 
 // ---- API ---------------------------------------------------------------------------------------
 
@@ -546,7 +547,8 @@ function standing(x) {
     return x.progress ? progressLine(x.progress) : line(`leased by ${x.current_lease?.worker.instance}`);
   }
   if (x.public_state === 'suspended') {
-    return line(words(x.blocking_reason), words(x.blocking_reason), wakeAt(x) ? [' · times out ', when(wakeAt(x))] : '');
+    const time = wakeAt(x) ? [' · times out ', when(wakeAt(x))] : missedAt(x) ? [' · nobody came by ', when(missedAt(x))] : '';
+    return line(words(x.blocking_reason), words(x.blocking_reason), time);
   }
   if (x.public_state !== 'delayed' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
   const verb = x.blocking_reason === 'waiting_for_retry_backoff' ? 'retries ' : 'goes on ';
@@ -778,7 +780,7 @@ function eventsSection({ events, more }) {
 
 const TONES = {
   success: 'completed', failed: 'failed', cancelled: 'cancelled', expired: 'expired', skipped: 'skipped',
-  ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled', ended_expired: 'expired',
+  ended_success: 'completed', ended_failure: 'failed', ended_cancelled: 'cancelled',
   interrupted_reclaimed: 'expired', attempt_failed: 'failed', lease_expired: 'expired', lease_revoked: 'expired',
   under_way: 'active', paused: 'delayed', held: 'delayed', suspended: 'suspended', escalated: 'suspended',
   signal: 'suspended', resumed: 'active',

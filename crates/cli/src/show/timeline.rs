@@ -314,7 +314,7 @@ impl Look {
             Self::Waits => plain.dim(),
             Self::Sleeps | Self::Steps => plain.blue(),
             Self::Runs(Some(AttemptOutcome::Success)) => plain.green(),
-            Self::Runs(Some(AttemptOutcome::Failure | AttemptOutcome::Expired)) => plain.red(),
+            Self::Runs(Some(AttemptOutcome::Failure)) => plain.red(),
             Self::Runs(Some(AttemptOutcome::Cancelled | AttemptOutcome::Interrupted)) => {
                 plain.yellow()
             }

@@ -10,7 +10,7 @@ use ff_core::decide::suspend::Suspend;
 use ff_core::decide::suspension_timeout::TimeOutSuspension;
 use ff_core::error::Code;
 use ff_core::event::EventKind;
-use ff_core::execution::{CancelledBy, Ending, State};
+use ff_core::execution::{AttemptOutcome, CancelledBy, Ending, State};
 use ff_core::state::{BlockingReason, PublicState};
 use ff_core::suspension::{CloseReason, Effect, SuspensionReason, TimeoutBehavior, WaitpointState};
 use serde_json::json;
@@ -37,10 +37,11 @@ async fn let_pass(w: &World, behavior: TimeoutBehavior) -> Mailbox {
     mailbox
 }
 
-async fn ended(w: &World, mailbox: &Mailbox) -> (Ending, CloseReason) {
+async fn ended(w: &World, mailbox: &Mailbox, of: AttemptOutcome) -> (Ending, CloseReason) {
     let x = w.get(mailbox.id).await;
     let State::Terminal(terminal) = &x.state else { panic!("it has ended") };
-    assert_eq!(terminal.attempt.as_ref().map(|attempt| attempt.index), Some(0));
+    let attempt = terminal.last_attempt(x.id).map(|attempt| (attempt.index, attempt.outcome));
+    assert_eq!(attempt, Some((0, of)));
     assert_eq!(w.event_names(x.id).await, ["suspended", "completion"]);
     assert_eq!(code(w.run(mailbox.signal(w, "late")).await), Code::TargetNotSignalable);
     assert!(w.listening(None).await.is_empty() && w.suspended().await.is_empty());
@@ -53,7 +54,7 @@ async fn ended(w: &World, mailbox: &Mailbox) -> (Ending, CloseReason) {
 pub async fn a_timeout_may_fail_it(w: Arc<World>) {
     let mailbox = let_pass(&w, TimeoutBehavior::Fail).await;
     assert_eq!(w.state(mailbox.id).await, PublicState::Failed);
-    let (ending, how) = ended(&w, &mailbox).await;
+    let (ending, how) = ended(&w, &mailbox, AttemptOutcome::Failure).await;
     let Ending::Failed(failure) = ending else { panic!("it failed: {ending:?}") };
     assert_eq!(failure.reason, "suspension_timeout");
     assert_eq!(failure.category.as_str(), "suspension_timeout_fail");
@@ -64,7 +65,7 @@ pub async fn a_timeout_may_fail_it(w: Arc<World>) {
 pub async fn a_timeout_may_cancel_it(w: Arc<World>) {
     let mailbox = let_pass(&w, TimeoutBehavior::Cancel).await;
     assert_eq!(w.state(mailbox.id).await, PublicState::Cancelled);
-    let (ending, how) = ended(&w, &mailbox).await;
+    let (ending, how) = ended(&w, &mailbox, AttemptOutcome::Cancelled).await;
     let (by, reason) = (CancelledBy::SystemTimeout, "suspension_timeout_cancel".to_owned());
     assert_eq!((ending, how), (Ending::Cancelled { by, reason }, CloseReason::TimedOutCancel));
 }
@@ -73,7 +74,7 @@ pub async fn a_timeout_may_cancel_it(w: Arc<World>) {
 pub async fn a_timeout_may_expire_it(w: Arc<World>) {
     let mailbox = let_pass(&w, TimeoutBehavior::Expire).await;
     assert_eq!(w.state(mailbox.id).await, PublicState::Expired);
-    let (ending, how) = ended(&w, &mailbox).await;
+    let (ending, how) = ended(&w, &mailbox, AttemptOutcome::Failure).await;
     let reason = "suspension_timeout_expire".to_owned();
     assert_eq!((ending, how), (Ending::Expired { reason }, CloseReason::TimedOutExpire));
 }
@@ -99,12 +100,15 @@ pub async fn a_timeout_may_resume_it(w: Arc<World>) {
 /// `escalate`: it waits on, for an operator too, and signals still arrive.
 pub async fn a_timeout_may_escalate(w: Arc<World>) {
     let mailbox = let_pass(&w, TimeoutBehavior::Escalate).await;
-    let id = mailbox.id;
+    let (id, missed) = (mailbox.id, w.now());
     assert_eq!(w.state(id).await, PublicState::Suspended);
     let vector = w.vector(id).await;
     assert_eq!(vector.blocking_reason, BlockingReason::PausedByOperator);
+    let detail = format!("waiting_for_operator_review, nobody came by {missed}");
+    assert_eq!(vector.blocking_detail, Some(detail));
     let row = w.suspension(id).await;
     assert_eq!((row.reason, row.end), (SuspensionReason::WaitingForOperatorReview, None));
+    assert_eq!(row.timeout_behavior, TimeoutBehavior::Fail, "there is nothing more to happen");
     let state = w.waitpoint(&mailbox).await.state;
     assert!(matches!(state, WaitpointState::Active { expires_at: None, .. }), "{state:?}");
     w.pass(1_000_000);

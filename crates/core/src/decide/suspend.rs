@@ -426,6 +426,7 @@ impl Suspend {
             attempt: active.paused(at),
             reason: self.reason,
             deadline: self.deadline,
+            missed: None,
             last_lease: Some(LeaseEnd::Suspended),
         });
         suspended

@@ -3,7 +3,6 @@
 //! Whether the execution still waits, and is due, is looked at again here. Sent twice, or too early:
 //! nothing to do.
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::mailbox::{self, closed, open, resume};
@@ -20,7 +19,7 @@ use crate::suspension::{
     Waitpoint,
 };
 use crate::text::{Category, SignalName};
-use crate::time::Millis;
+use crate::time::{Entropy, Millis};
 
 /// What ended because nobody came says so.
 const SUSPENSION_TIMEOUT: &str = "suspension_timeout";
@@ -78,7 +77,7 @@ impl Decide for TimeOutSuspension {
                 (Ending::Expired { reason }, CloseReason::TimedOutExpire)
             }
             TimeoutBehavior::AutoResume => {
-                let effects = go_on(x, have, (suspended, suspension), at);
+                let effects = go_on(x, have, (suspended, suspension), cx);
                 return Ok(Change { reply: Some(behavior), effects });
             }
             TimeoutBehavior::Escalate => {
@@ -124,10 +123,11 @@ fn go_on(
     x: &Execution,
     have: &WorkingSet,
     (suspended, suspension): (&Suspended, &Suspension),
-    at: Millis,
+    cx: &mut Cx<'_>,
 ) -> Effects {
+    let at = cx.at(x);
     let number = have.waits.received.get(&x.id).copied().unwrap_or_default();
-    let signal = timeout_signal(suspension, number, at);
+    let signal = timeout_signal(suspension, number, (at, cx.entropy));
     let how = CloseReason::TimedOutAutoResume;
     let mut waits = over(have, suspension, (at, how), vec![signal.id]);
     for row in waits.waitpoints.iter_mut().filter(|row| row.id == suspension.primary) {
@@ -153,19 +153,16 @@ fn go_on(
     }
 }
 
-/// Its id follows from the suspension, which it ends once. Whoever suspends again may call it the same,
-/// but never under the same epoch.
-fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
-    let mut bytes = [0; 16];
-    let digest = Sha256::new()
-        .chain_update(b"timeout")
-        .chain_update(suspension.id)
-        .chain_update(suspension.epoch.to_be_bytes())
-        .finalize();
-    bytes.copy_from_slice(&digest[..16]);
+/// Nobody can know its id beforehand, and so nobody can have taken it.
+fn timeout_signal(
+    suspension: &Suspension,
+    number: u32,
+    (at, entropy): (Millis, &mut dyn Entropy),
+) -> Signal {
+    let id = Uuid::from_u64_pair(entropy.next_u64(), entropy.next_u64());
     Signal {
         execution: suspension.execution,
-        id: uuid::Builder::from_custom_bytes(bytes).into_uuid(),
+        id: uuid::Builder::from_random_bytes(id.into_bytes()).into_uuid(),
         waitpoint: suspension.primary,
         number,
         name: SignalName::new("timeout").expect("a valid name"),
@@ -184,7 +181,8 @@ fn timeout_signal(suspension: &Suspension, number: u32, at: Millis) -> Signal {
     }
 }
 
-/// It goes on waiting, for an operator too, and has no deadline any more.
+/// It goes on waiting, for an operator too. It has no deadline any more, and what was to happen then is as
+/// if nobody had said it.
 fn escalate(
     x: &Execution,
     have: &WorkingSet,
@@ -193,10 +191,12 @@ fn escalate(
 ) -> Effects {
     let reason = SuspensionReason::WaitingForOperatorReview;
     let mut next = x.changed(at);
-    next.state = State::Suspended(Suspended { reason, deadline: None, ..suspended.clone() });
+    let missed = suspended.deadline;
+    next.state = State::Suspended(Suspended { reason, deadline: None, missed, ..suspended.clone() });
     let own = have.waits.waitpoints_of(x.id).filter(|row| row.suspension == Some(suspension.id));
     let waitpoints = own.filter_map(Waitpoint::without_deadline).collect();
-    let suspension = Some(Suspension { reason, ..suspension.clone() });
+    let timeout_behavior = TimeoutBehavior::Fail;
+    let suspension = Some(Suspension { reason, timeout_behavior, ..suspension.clone() });
     let waits = WaitEffects { suspension, waitpoints, ..WaitEffects::default() };
     Effects {
         execution: Some(next),

@@ -179,6 +179,7 @@ impl<'a> ExecutionRow<'a> {
         self = self.attempt(&s.attempt);
         self.wait_reason = Some(s.reason.as_str());
         self.wait_until_ms = s.deadline.map(|at| at.0);
+        self.timeout_at_ms = s.missed.map(|at| at.0);
         self.lease_end = s.last_lease.map(|how| how.as_str());
         self
     }
@@ -367,6 +368,7 @@ impl<'a> ExecutionRow<'a> {
             attempt: self.read_attempt(self.read_failure()?)?,
             reason: parse("wait_reason", reason)?,
             deadline: self.wait_until_ms.map(Millis),
+            missed: self.timeout_at_ms.map(Millis),
             last_lease: self.read_lease_end()?,
         })
     }

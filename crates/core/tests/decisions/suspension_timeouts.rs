@@ -111,7 +111,7 @@ fn what_is_to_be_cancelled_is_cancelled_by_the_clock() {
 fn what_is_to_expire_expires() {
     let mut life = overslept(TimeoutBehavior::Expire);
     let reason = "suspension_timeout_expire".to_owned();
-    assert_eq!(ending(&life), (Ending::Expired { reason }, AttemptOutcome::Expired));
+    assert_eq!(ending(&life), (Ending::Expired { reason }, AttemptOutcome::Failure));
     assert_eq!(closing(&life), (CloseReason::TimedOutExpire, CloseReason::TimedOutExpire));
     assert_eq!(life.told(), [EventName::Completion]);
 }
@@ -144,10 +144,12 @@ fn what_is_escalated_goes_on_waiting_for_an_operator_too() {
     assert_eq!(life.states().0, PublicState::Suspended);
     let vector = life.vector();
     assert_eq!(vector.blocking_reason, BlockingReason::PausedByOperator);
-    assert_eq!(vector.blocking_detail.as_deref(), Some("waiting_for_operator_review"));
+    let missed = format!("waiting_for_operator_review, nobody came by {}", life.x().updated_at);
+    assert_eq!(vector.blocking_detail, Some(missed));
     let suspension = &life.world.waits.suspensions[&life.id];
     assert!(suspension.is_open(life.x()) && suspension.end.is_none());
     assert_eq!(suspension.reason, SuspensionReason::WaitingForOperatorReview);
+    assert_eq!(suspension.timeout_behavior, TimeoutBehavior::Fail, "as if nobody had said it");
     assert_eq!(life.told(), [EventName::Escalated]);
     // Signals still count, and so does an operator.
     let mut let_on = life.clone();
