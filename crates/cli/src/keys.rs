@@ -44,6 +44,9 @@ struct Rotate {
     /// How long tokens and links of the key before it are still accepted
     #[arg(long, value_parser = span::parse, value_name = "TIME", default_value = "24h")]
     grace: Duration,
+    /// An earlier key whose tokens and links are refused from now on; may be given several times
+    #[arg(long, value_name = "KEY")]
+    withdraw: Vec<String>,
     /// The variable of the environment that holds its secret, in hexadecimal [default: a new one]
     #[arg(long, value_name = "VARIABLE")]
     secret_env: Option<String>,
@@ -105,7 +108,8 @@ impl Rotate {
             None => name_of(client.fabric().now().await?),
         };
         let grace_ms = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
-        let rotate = RotateKey { kid, secret_hex: SecretHex(secret), grace_ms };
+        let (secret_hex, withdraw) = (SecretHex(secret), self.withdraw);
+        let rotate = RotateKey { kid, secret_hex, grace_ms, withdraw };
         let answer = client.fabric().rotate_signing_key(rotate).await?;
         match (self.output.output, answer) {
             (Some(Format::Json), answer) => output::json(&answer),
@@ -120,9 +124,12 @@ impl Rotate {
                 Some(Format::Table) | None,
                 RotateAnswer::Rotated { previous_kid, new_kid, gc_count },
             ) => {
-                let before = previous_kid.map(|kid| {
-                    let grace = span::length(grace_ms);
-                    format!("; what {kid} signed is accepted for another {grace}")
+                let before = previous_kid.map(|kid| match grace_ms {
+                    0 => format!("; what {kid} signed is no longer accepted"),
+                    _ => {
+                        let grace = span::length(grace_ms);
+                        format!("; what {kid} signed is accepted for another {grace}")
+                    }
                 });
                 let gone = match gc_count {
                     0 => String::new(),

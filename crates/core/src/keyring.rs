@@ -3,7 +3,8 @@
 //! Nothing here changes a keyring: [`Keyring::seed`] and [`Keyring::rotate`] say what to change, and
 //! [`Keyring::apply`] does it to the one in memory. What must stay true:
 //!
-//! * the current key has no end; every other one has, set when it was replaced and never moved;
+//! * the current key has no end; every other one has, set when it was replaced and never moved; a
+//!   rotation may withdraw one before, so that whoever remembers which key signs learns of it;
 //! * a key verifies up to its end, the last millisecond included, and is forgotten only after it;
 //! * a kid means one secret for as long as it is stored;
 //! * only a genuine token is told that its key has ended; all others hear the same, after the same
@@ -173,6 +174,29 @@ impl Keyring {
             gc_count: forget.len(),
             change: KeyChange { forget, retire, install },
         })
+    }
+
+    /// Those of the old keys that a rotation is asked to forget although they are still accepted.
+    pub fn withdraw(&self, kids: &[String]) -> Result<Vec<Kid>, Rejection> {
+        let refused = |kid: &str, why: &str| {
+            Err(Rejection::invalid(Code::InvalidInput, "withdraw", kid, why))
+        };
+        let mut withdrawn = Vec::new();
+        for kid in kids {
+            if self.current.as_ref().is_some_and(|key| key.kid.as_str() == kid) {
+                return refused(
+                    kid,
+                    "is the current key, which is replaced anyway; give it no grace",
+                );
+            }
+            let mut old = self.old.iter().map(|old| &old.key.kid);
+            match old.find(|old| old.as_str() == kid) {
+                Some(old) if !withdrawn.contains(old) => withdrawn.push(old.clone()),
+                Some(_) => {}
+                None => return refused(kid, "is no key that was replaced"),
+            }
+        }
+        Ok(withdrawn)
     }
 
     /// Does what a seeding or a rotation said.

@@ -24,19 +24,23 @@ pub struct RotateRequest {
     #[schema(min_length = 1, max_length = 64, example = "2026-11")]
     pub new_kid: String,
     /// Its secret, in hexadecimal; 64 random digits are right.
-    #[schema(value_type = String, min_length = 2, max_length = 2048)]
+    #[schema(value_type = String, min_length = 32, max_length = 2048)]
     pub secret_hex: Hidden,
     /// How long tokens and links of the key before it are still accepted (default 24 hours).
     #[serde(default = "grace_ms")]
     #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub grace_ms: u64,
+    /// Keys before that one whose tokens and links are no longer accepted, whatever grace they had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withdraw: Vec<String>,
 }
 
 impl RotateRequest {
     /// The command.
     pub fn into_command(self) -> RotateKey {
-        let Self { new_kid, secret_hex, grace_ms } = self;
-        RotateKey { kid: new_kid, secret_hex: SecretHex(secret_hex.into_shown()), grace_ms }
+        let Self { new_kid, secret_hex, grace_ms, withdraw } = self;
+        let secret_hex = SecretHex(secret_hex.into_shown());
+        RotateKey { kid: new_kid, secret_hex, grace_ms, withdraw }
     }
 }
 

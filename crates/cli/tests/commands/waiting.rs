@@ -379,10 +379,22 @@ async fn keys_are_listed_and_replaced_without_a_word_of_their_secrets() {
           next: Send 64 random hexadecimal digits.
         exit 2
     "#]]);
+    let withdraw = |kid: &str| {
+        run(&stage, &["keys", "rotate", "--kid", "last", "--withdraw", kid, "--grace", "0s"])
+    };
+    withdraw("next").is(&expect![[r#"
+        error: withdraw "next" is the current key, which is replaced anyway; give it no grace
+          code: invalid_input
+          next: Correct the field that the answer names.
+        exit 2
+    "#]]);
+    withdraw("k1").is(&expect![[r#"
+        last signs now; what next signed is no longer accepted; 1 older key is gone
+    "#]]);
     let said = run(&stage, &["keys", "rotate", "-o", "json"]).out;
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((&said["status"], &said["previous_kid"]), (&"rotated".into(), &"next".into()));
-    assert_eq!(run(&stage, &["keys"]).out.lines().count(), 3);
+    assert_eq!((&said["status"], &said["previous_kid"]), (&"rotated".into(), &"last".into()));
+    assert_eq!(run(&stage, &["keys"]).out.lines().count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ fn secret(digit: char) -> SecretHex {
 }
 
 fn rotate(kid: &str, digit: char, grace_ms: u64) -> RotateKey {
-    RotateKey { kid: kid.to_owned(), secret_hex: secret(digit), grace_ms }
+    RotateKey { kid: kid.to_owned(), secret_hex: secret(digit), grace_ms, withdraw: Vec::new() }
 }
 
 async fn kids(w: &World) -> Vec<String> {
@@ -88,6 +88,32 @@ pub async fn keys_verify_until_their_grace_is_over(w: Arc<World>) {
     w.pass(1);
     assert_eq!(code(w.run(by_c.signal(&w, "go")).await), Code::TokenExpired);
     w.deliver(by_b.signal(&w, "go")).await;
+}
+
+/// A key that leaked while it is still accepted is withdrawn, and no other.
+pub async fn a_rotation_may_withdraw_earlier_keys(w: Arc<World>) {
+    let mut by = Vec::new();
+    for (kid, digit) in [("a", '1'), ("b", '2'), ("c", '3')] {
+        w.run(rotate(kid, digit, 10_000)).await.expect("another key");
+        by.push(listening(&w).await);
+    }
+    let withdraw = |kids: &[&str]| RotateKey {
+        withdraw: kids.iter().map(ToString::to_string).collect(),
+        ..rotate("d", '4', 10_000)
+    };
+    // The one that signs is replaced anyway, and nobody has heard of the last.
+    for kid in ["c", "x"] {
+        assert_eq!(code(w.run(withdraw(&["a", kid])).await), Code::InvalidInput);
+    }
+    assert_eq!(kids(&w).await, ["c", "a", "b"], "nothing was changed");
+    let rotated = Rotated::Rotated { previous_kid: Some("c".to_owned()), gc_count: 1 };
+    assert_eq!(w.run(withdraw(&["a", "a"])).await, Ok(rotated));
+    assert_eq!(w.run(withdraw(&["a"])).await, Ok(Rotated::Noop), "sent twice");
+    assert_eq!(kids(&w).await, ["d", "b", "c"]);
+    assert_eq!(code(w.run(by[0].signal(&w, "go")).await), Code::InvalidToken);
+    for mailbox in &by[1..] {
+        w.deliver(mailbox.signal(&w, "go")).await;
+    }
 }
 
 /// Rotating to the current key is nothing; to a name that means another secret, a conflict.

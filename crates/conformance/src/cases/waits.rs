@@ -89,6 +89,7 @@ macro_rules! wait_suite {
                 a_first_key_is_made_when_it_is_needed
                 a_store_is_given_its_first_key
                 keys_verify_until_their_grace_is_over
+                a_rotation_may_withdraw_earlier_keys
                 a_kid_means_one_secret
                 malformed_keys_are_refused
             }

@@ -197,7 +197,10 @@ impl Author {
         if self.rng.random_bool(0.3) {
             return SeedKey { kid, secret_hex }.into();
         }
-        RotateKey { kid, secret_hex, grace_ms: self.ticks(20).unsigned_abs() }.into()
+        let grace_ms = self.ticks(20).unsigned_abs();
+        let earlier = self.rng.random_bool(0.2).then(|| self.rng.random_range(1..4));
+        let withdraw = earlier.map(|n| format!("k{n}")).into_iter().collect();
+        RotateKey { kid, secret_hex, grace_ms, withdraw }.into()
     }
 
     pub fn query_waits(&mut self) -> Query {

@@ -37,6 +37,8 @@ pub struct RotateKey {
     pub secret_hex: SecretHex,
     /// How long tokens of the key before it are still accepted.
     pub grace_ms: u64,
+    /// Keys before that one whose tokens are no longer accepted, whatever grace they had.
+    pub withdraw: Vec<String>,
 }
 
 /// The answer to a first key.
@@ -127,8 +129,13 @@ impl Decide for RotateKey {
         let rotation = keys.rotate(&self.kid, &self.secret_hex.0, self.grace_ms, cx.now)?;
         Ok(match rotation {
             Rotation::Noop { .. } => Change::none(Rotated::Noop),
-            Rotation::Rotated { previous_kid, gc_count, change: rotated, .. } => {
+            Rotation::Rotated { previous_kid, change: mut rotated, .. } => {
                 let previous_kid = previous_kid.map(|kid| kid.to_string());
+                let withdrawn = keys.withdraw(&self.withdraw)?;
+                rotated.forget.extend(withdrawn);
+                rotated.forget.sort();
+                rotated.forget.dedup();
+                let gc_count = rotated.forget.len();
                 change(Rotated::Rotated { previous_kid, gc_count }, rotated)
             }
         })

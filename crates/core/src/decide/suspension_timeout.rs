@@ -192,7 +192,8 @@ fn escalate(
     let reason = SuspensionReason::WaitingForOperatorReview;
     let mut next = x.changed(at);
     let missed = suspended.deadline;
-    next.state = State::Suspended(Suspended { reason, deadline: None, missed, ..suspended.clone() });
+    next.state =
+        State::Suspended(Suspended { reason, deadline: None, missed, ..suspended.clone() });
     let own = have.waits.waitpoints_of(x.id).filter(|row| row.suspension == Some(suspension.id));
     let waitpoints = own.filter_map(Waitpoint::without_deadline).collect();
     let timeout_behavior = TimeoutBehavior::Fail;

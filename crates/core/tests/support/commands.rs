@@ -233,7 +233,7 @@ pub fn seed_key() -> SeedKey {
 
 /// The `n`th key takes over.
 pub fn rotate_key(n: u8, grace_ms: u64) -> RotateKey {
-    RotateKey { kid: format!("k{n}"), secret_hex: secret_hex(n), grace_ms }
+    RotateKey { kid: format!("k{n}"), secret_hex: secret_hex(n), grace_ms, withdraw: Vec::new() }
 }
 
 fn secret_hex(n: u8) -> SecretHex {

@@ -83,7 +83,7 @@ async fn keys_that_are_rotated_at_once_replace_each_other_in_a_line() {
     // Each may be in the way of the others as often as a batch is tried.
     let rotate = |n: usize| {
         let secret_hex = SecretHex(format!("{n:02x}").repeat(32));
-        RotateKey { kid: format!("r{n}"), secret_hex, grace_ms: 1_000 }.into()
+        RotateKey { kid: format!("r{n}"), secret_hex, grace_ms: 1_000, withdraw: Vec::new() }.into()
     };
     let replies = race(&stores, (0..3).map(rotate).collect()).await;
     let mut replaced: Vec<_> = replies
@@ -107,7 +107,7 @@ async fn several_changes_of_keys_in_one_batch_are_as_one_after_the_other() {
     let world = stores.open().await;
     let rotate = |n: u32, kid: &str, grace_ms: u64| {
         let secret_hex = SecretHex(format!("{n:02x}").repeat(32));
-        Command::from(RotateKey { kid: kid.to_owned(), secret_hex, grace_ms })
+        Command::from(RotateKey { kid: kid.to_owned(), secret_hex, grace_ms, withdraw: Vec::new() })
     };
     let batch = vec![rotate(1, "z", 0), rotate(2, "y", 10), rotate(3, "x", 20)];
     assert!(world.batch(batch).await.iter().all(Result::is_ok));
@@ -135,7 +135,10 @@ async fn a_key_that_was_replaced_elsewhere_does_not_sign_from_memory() {
     let (here, there) = (stores.open().await, stores.open().await);
     let rotate = async |n: u32, kid: &str| {
         let secret_hex = SecretHex(format!("{n:02x}").repeat(32));
-        there.run(RotateKey { kid: kid.to_owned(), secret_hex, grace_ms: 5 }).await.unwrap();
+        there
+            .run(RotateKey { kid: kid.to_owned(), secret_hex, grace_ms: 5, withdraw: Vec::new() })
+            .await
+            .unwrap();
         stores.clock.advance(100);
     };
     // The last of them is called like one before, which is forgotten by then.

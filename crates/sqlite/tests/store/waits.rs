@@ -64,7 +64,10 @@ async fn waiting() -> Waiting {
     let vote = vote(id, at, world.uuid());
     world.run(vote).await.unwrap();
     let secret_hex = SecretHex("ab".repeat(32));
-    world.run(RotateKey { kid: "k2".to_owned(), secret_hex, grace_ms: 1_000 }).await.unwrap();
+    world
+        .run(RotateKey { kid: "k2".to_owned(), secret_hex, grace_ms: 1_000, withdraw: Vec::new() })
+        .await
+        .unwrap();
     Waiting { world, id, at }
 }
 

@@ -88,8 +88,8 @@ impl From<ResumeAnswer> for PublicState {
 
 impl From<RotateKey> for RotateRequest {
     fn from(rotate: RotateKey) -> Self {
-        let RotateKey { kid, secret_hex, grace_ms } = rotate;
-        Self { new_kid: kid, secret_hex: Hidden::new(secret_hex.0), grace_ms }
+        let RotateKey { kid, secret_hex, grace_ms, withdraw } = rotate;
+        Self { new_kid: kid, secret_hex: Hidden::new(secret_hex.0), grace_ms, withdraw }
     }
 }
 

@@ -59,7 +59,8 @@ pub async fn prepared(world: &World, name: &str) -> Option<Command> {
         "seed_signing_key" => SeedKey { kid: "first".to_owned(), secret_hex }.into(),
         "rotate_signing_key" => {
             world.waiting().await;
-            RotateKey { kid: "next".to_owned(), secret_hex, grace_ms: 1_000 }.into()
+            RotateKey { kid: "next".to_owned(), secret_hex, grace_ms: 1_000, withdraw: Vec::new() }
+                .into()
         }
         _ => return None,
     })
