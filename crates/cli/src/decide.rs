@@ -75,7 +75,7 @@ impl Decide {
         let delivered = client.fabric().decide(id, request).await?;
         let left = match delivered {
             Delivered::Accepted { effect: Effect::Appended, .. } => {
-                left(&client, place, &one).await?
+                still_needed(&client, place, &one).await?
             }
             Delivered::Accepted { .. } | Delivered::Duplicate { .. } => None,
         };
@@ -115,12 +115,17 @@ fn show(one: &WaitpointSnapshot, asked: &ApprovalView) -> anyhow::Result<()> {
     let by = if approved.is_empty() { "nobody".to_owned() } else { approved.join(", ") };
     let needed = format!("{} needed, approved by {by}", asked.needed);
     writeln!(err, "{} {}", clean(&one.waitpoint_key), dim(&format!("({needed})")))?;
-    let Some(subject) = &asked.subject else { return Ok(()) };
-    let pretty = Json::from_text(subject.clone()).map(|json| pretty(json.text()));
-    for line in pretty.as_deref().unwrap_or(subject).lines() {
-        writeln!(err, "  {}", clean(line))?;
+    for line in subject(asked) {
+        writeln!(err, "  {line}")?;
     }
     Ok(())
+}
+
+/// What is decided on, in lines.
+pub fn subject(asked: &ApprovalView) -> Vec<String> {
+    let Some(subject) = &asked.subject else { return Vec::new() };
+    let pretty = Json::from_text(subject.clone()).map(|json| pretty(json.text()));
+    pretty.as_deref().unwrap_or(subject).lines().map(clean).collect()
 }
 
 /// JSON over several lines, with every character of it: a value that was read and written again
@@ -173,7 +178,7 @@ fn confirmed(word: Word, by: &str) -> anyhow::Result<bool> {
 }
 
 /// How many are still needed, unless somebody else has said the last word meanwhile.
-async fn left(
+async fn still_needed(
     client: &Client,
     place: &Place,
     one: &WaitpointSnapshot,
@@ -213,10 +218,15 @@ fn counts(delivered: Delivered, word: Word, asked: &ApprovalView, who: &str) -> 
     }
 }
 
+/// Those of the people who are asked that may decide and have not.
+pub fn left(asked: &ApprovalView) -> Vec<String> {
+    let left = |one: &&String| may(asked, one) && !asked.approved_by.contains(one);
+    asked.by.iter().filter(left).map(|one| clean(one)).collect()
+}
+
 /// Who else may decide.
 fn others(asked: &ApprovalView, who: &str) -> String {
-    let left = |one: &&String| *one != who && may(asked, one) && !asked.approved_by.contains(one);
-    let left: Vec<_> = asked.by.iter().filter(left).map(|one| clean(one)).collect();
+    let left: Vec<_> = left(asked).into_iter().filter(|one| *one != clean(who)).collect();
     match (left.as_slice(), asked.by.is_empty()) {
         (_, true) => format!("anybody but {} may decide", clean(who)),
         ([], false) => "nobody else is asked; an operator may: ff resume, or ff cancel".to_owned(),

@@ -1,6 +1,7 @@
 //! `ff show`: a page about one execution. What it is, what became of it and when, drawn to scale,
 //! then attempts, steps and events as they are stored.
 
+mod asked;
 mod timeline;
 mod waits;
 
@@ -22,6 +23,7 @@ use crate::place::Place;
 use crate::table::{Column, Table, left, right};
 use crate::told::{attempt_of, name_of, told};
 use crate::{id, span};
+use asked::Asked;
 use timeline::Timeline;
 use waits::Part;
 
@@ -51,8 +53,9 @@ impl Show {
             Some(Format::Ids) => Ok(writeln!(io::stdout(), "{id}")?),
             Some(Format::Table) | None => {
                 let result = result(&client, &history.snapshot).await?;
+                let asked = Asked::of(&client, place, &history.snapshot).await?;
                 let now = client.fabric().now().await?;
-                let page = Page { history: &history, result, now, width: output::width() };
+                let page = Page { history: &history, result, asked, now, width: output::width() };
                 Ok(page.print(&mut io::stdout().lock())?)
             }
         }
@@ -75,6 +78,7 @@ async fn result(client: &Client, x: &ExecutionSnapshot) -> anyhow::Result<Option
 struct Page<'h> {
     history: &'h History,
     result: Option<String>,
+    asked: Option<Asked<'h>>,
     now: Millis,
     width: usize,
 }
@@ -82,6 +86,10 @@ struct Page<'h> {
 impl Page<'_> {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.head(out)?;
+        if let Some(asked) = &self.asked {
+            section("WAITS FOR", self.width, out)?;
+            asked.print(out, self.width)?;
+        }
         section("TIMELINE", self.width, out)?;
         Timeline::new(self.history, self.now).print(out, self.width)?;
         if !self.history.attempts.is_empty() {
@@ -274,6 +282,7 @@ fn ended(line: &AttemptLine, state: PublicState) -> String {
         Some(AttemptOutcome::Cancelled) => style("cancelled").yellow(),
         Some(AttemptOutcome::Interrupted) => style("lease lost").yellow(),
         None if state == PublicState::Suspended => style("suspended").magenta(),
+        None if state != PublicState::Active => style("to go on").cyan(),
         None => style("under way").cyan(),
     };
     said.to_string()

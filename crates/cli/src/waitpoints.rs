@@ -289,7 +289,7 @@ fn lines(page: &WaitpointPage, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// What is waited for: `approval, 1 of 2 (ann)`, `paid or refused`.
-fn waits_for(one: &WaitpointSnapshot) -> String {
+pub fn waits_for(one: &WaitpointSnapshot) -> String {
     if let Some(asked) = &one.approval {
         let who = asked.approved_by.iter().map(|who| clean(who)).collect::<Vec<_>>().join(", ");
         let who = if who.is_empty() { who } else { format!(" ({who})") };

@@ -188,6 +188,35 @@ async fn a_signal_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_waits_says_for_what_and_how_it_goes_on() {
+    let stage = Stage::with_waits().await;
+    let asked = |id| {
+        let said = run(&stage, &["show", &full(id)]);
+        let (_, asked) = said.out.split_once("\nWAITS FOR").unwrap();
+        let asked = asked.split_once("\nTIMELINE").unwrap().0.lines().skip(1);
+        Said { out: asked.map(|line| format!("{line}\n")).collect(), ..said }
+    };
+    asked(DEPLOY).is(&expect![[r#"
+          deploy: approval, 0 of 2, by ann or bob
+            {
+              "service": "shop",
+              "version": "2.4.0"
+            }
+            ff approve 000000000001 --as NAME --url <url>
+    "#]]);
+    asked(ORDER).is(&expect![[r#"
+          money: paid
+            ff signal 000000000002 paid --at money --url <url>
+          goods: any signal
+            ff signal 000000000002 NAME --at goods --url <url>
+    "#]]);
+    // Nobody holds it, and nobody is waited for.
+    run(&stage, &["resume", &full(DEPLOY), "--reason", "it is urgent"]);
+    let shown = run(&stage, &["show", &full(DEPLOY)]).out;
+    assert!(shown.contains("to go on") && !shown.contains("WAITS FOR"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn people_approve_what_they_are_shown() {
     let stage = Stage::with_waits().await;
     let deploy = full(DEPLOY);
