@@ -8,6 +8,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ff_core::Code;
+use ff_core::condition::Word;
+use ff_core::suspension::Effect;
 use ff_wire::{OfferAnswer, SignalAnswer};
 use sha2::{Digest, Sha256};
 
@@ -33,20 +36,24 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// What would be decided, with a button that does.
 pub fn offer(offer: &OfferAnswer) -> Response {
-    let signal = escape(&offer.signal_name);
-    let mut body = format!("<h1>Send “<bdi>{signal}</bdi>”?</h1><dl>");
-    put(&mut body, "Signal", &offer.signal_name);
+    let does = match offer.signal_name.parse() {
+        Ok(Word::Approved) => "Approve".to_owned(),
+        Ok(Word::Rejected) => "Reject".to_owned(),
+        Err(_) => format!("Send “<bdi>{}</bdi>”", escape(&offer.signal_name)),
+    };
+    let mut body = format!("<h1>{does}?</h1><dl>");
+    if let Some(subject) = offer.subject_text.as_ref().or(offer.subject.as_ref()) {
+        put(&mut body, "What", subject);
+    }
     let who = offer.source_identity.as_deref();
     put(&mut body, "In the name of", who.unwrap_or("nobody in particular"));
-    if let Some(subject) = offer.subject_text.as_ref().or(offer.subject.as_ref()) {
-        put(&mut body, "Subject", subject);
-    }
-    put(&mut body, "Execution", &offer.execution_id.to_string());
+    put(&mut body, "Signal", &offer.signal_name);
     put(&mut body, "Waitpoint", &offer.waitpoint_key);
+    put(&mut body, "Execution", &offer.execution_id.to_string());
     body.push_str("</dl>");
     if offer.open {
-        let button = format!("<button>Send “<bdi>{signal}</bdi>”</button>");
-        write!(body, "<form method=\"post\">{button}</form>").expect("writing to a string");
+        let form = format!("<form method=\"post\"><button>{does}</button></form>");
+        body.push_str(&form);
     } else {
         body.push_str(
             "<p>This is not waited for any more: it was decided, it is over, or it is about \
@@ -58,29 +65,49 @@ pub fn offer(offer: &OfferAnswer) -> Response {
 
 /// What became of it.
 pub fn receipt(answer: SignalAnswer) -> Response {
-    let body = match answer {
-        SignalAnswer::Accepted { signal_id, effect } => {
-            let mut body = "<h1>Sent</h1><dl>".to_owned();
-            put(&mut body, "Effect", effect.as_str());
-            put(&mut body, "Signal id", &signal_id.to_string());
-            body
-        }
+    let (title, said, id) = match answer {
+        SignalAnswer::Accepted { signal_id, effect } => ("Sent", led_to(effect), signal_id),
         SignalAnswer::Duplicate { existing_signal_id } => {
-            let mut body = "<h1>Sent before</h1><p>The first time stands.</p><dl>".to_owned();
-            put(&mut body, "Signal id", &existing_signal_id.to_string());
-            body
+            ("Sent before", "The first time stands.", existing_signal_id)
         }
     };
-    page(StatusCode::OK, "Signal", &format!("{body}</dl>"))
+    let mut body = format!("<h1>{title}</h1><p>{said}</p><dl>");
+    put(&mut body, "Signal id", &id.to_string());
+    page(StatusCode::OK, title, &format!("{body}</dl>"))
 }
 
-/// Why not.
+fn led_to(effect: Effect) -> &'static str {
+    match effect {
+        Effect::ConditionSatisfied => "It was waited for: the work goes on now.",
+        Effect::Appended => "It was written down. More is needed before the work goes on.",
+        Effect::Buffered => "It is kept until the work waits for it.",
+        Effect::AppendedDuplicate => "It was said before, and changes nothing.",
+        Effect::IgnoredNotInCondition | Effect::IgnoredMatcherFailed => {
+            "It was written down, but it is not what is waited for."
+        }
+    }
+}
+
+/// Why not, for somebody who has a link and knows of no token.
 pub fn refusal(refused: Refused) -> Response {
     let (status, problem) = refused.into_logged();
-    let mut body = format!("<h1>Not sent</h1><p>{}</p><dl>", escape(&problem.title));
+    let code = Code::ALL.iter().find(|known| known.as_str() == problem.code);
+    let (why, next) = match code {
+        Some(Code::InvalidToken) => (
+            "This is not a link as it was made, or what it was for is gone.",
+            "Open it as it was sent to you, whole and unchanged, or ask for a new one.",
+        ),
+        Some(Code::TokenExpired) => {
+            ("This link is too old.", "Ask whoever sent it to you for a new one.")
+        }
+        Some(Code::WaitpointClosed | Code::TargetNotSignalable) => {
+            ("This is not waited for any more.", "There is nothing more to do.")
+        }
+        Some(_) | None => (problem.title.as_str(), problem.hint.as_str()),
+    };
+    let mut body = format!("<h1>Not sent</h1><p>{} {}</p><dl>", escape(why), escape(next));
     put(&mut body, "Code", &problem.code);
     put(&mut body, "Detail", &problem.detail);
-    put(&mut body, "What to do", &problem.hint);
     page(status, "Not sent", &format!("{body}</dl>"))
 }
 

@@ -108,12 +108,12 @@ async fn a_person_sees_what_would_be_decided_and_presses_a_button() {
     let text = page.body.as_str().unwrap().split_once("<body>").unwrap().1;
     let text = text.replace("><", ">\n<").replace("</dd>\n<dt>", "</dd>\n\n<dt>");
     expect![[r#"
-        <h1>Send “<bdi>approved</bdi>”?</h1>
+        <h1>Approve?</h1>
         <dl>
-        <dt>Signal</dt>
+        <dt>What</dt>
         <dd>
         <pre dir="auto">
-        <bdi>approved</bdi>
+        <bdi>deploy 7</bdi>
         </pre>
         </dd>
 
@@ -124,17 +124,10 @@ async fn a_person_sees_what_would_be_decided_and_presses_a_button() {
         </pre>
         </dd>
 
-        <dt>Subject</dt>
+        <dt>Signal</dt>
         <dd>
         <pre dir="auto">
-        <bdi>deploy 7</bdi>
-        </pre>
-        </dd>
-
-        <dt>Execution</dt>
-        <dd>
-        <pre dir="auto">
-        <bdi>{fp:33}:00000000-0000-0000-0000-000000000001</bdi>
+        <bdi>approved</bdi>
         </pre>
         </dd>
 
@@ -144,9 +137,16 @@ async fn a_person_sees_what_would_be_decided_and_presses_a_button() {
         <bdi>a</bdi>
         </pre>
         </dd>
+
+        <dt>Execution</dt>
+        <dd>
+        <pre dir="auto">
+        <bdi>{fp:33}:00000000-0000-0000-0000-000000000001</bdi>
+        </pre>
+        </dd>
         </dl>
         <form method="post">
-        <button>Send “<bdi>approved</bdi>”</button>
+        <button>Approve</button>
         </form>
         </body>
         </html>
@@ -155,7 +155,8 @@ async fn a_person_sees_what_would_be_decided_and_presses_a_button() {
 
     let done = press(&site, &link).await;
     assert_eq!(done.status, 200);
-    assert!(done.body.as_str().unwrap().contains("<h1>Sent</h1>"), "{done:?}");
+    let sent = "<h1>Sent</h1><p>It was waited for: the work goes on now.</p>";
+    assert!(done.body.as_str().unwrap().contains(sent), "{done:?}");
     let again = press(&site, &link).await;
     assert!(again.body.as_str().unwrap().contains("<h1>Sent before</h1>"), "{again:?}");
     let over = browse(&site, &link).await.body;
@@ -212,7 +213,11 @@ async fn what_is_no_link_is_refused_without_a_word_more() {
         }
         let page = browse(&site, &path).await;
         assert_eq!(page.status, 403);
-        assert!(page.body.as_str().unwrap().contains("invalid_token"), "{page:?}");
+        let page = page.body.as_str().unwrap();
+        assert!(
+            page.contains("not a link as it was made") && page.contains("invalid_token"),
+            "{page}"
+        );
     }
     shows(
         &site,
