@@ -162,16 +162,20 @@ fn pretty(json: &str) -> String {
     lines
 }
 
+/// The command that says it.
+pub fn verb(word: Word) -> &'static str {
+    match word {
+        Word::Approved => "approve",
+        Word::Rejected => "reject",
+    }
+}
+
 /// Whether the person means it. Who is no person has said so by running the command.
 fn confirmed(word: Word, by: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
     }
-    let verb = match word {
-        Word::Approved => "approve",
-        Word::Rejected => "reject",
-    };
-    write!(std::io::stderr(), "{verb} this as {}? [y/N] ", clean(by))?;
+    write!(std::io::stderr(), "{} this as {}? [y/N] ", verb(word), clean(by))?;
     let mut said = String::new();
     std::io::stdin().lock().read_line(&mut said)?;
     Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))

@@ -15,7 +15,9 @@ use flowfabric::{Client, Error};
 use uuid::Uuid;
 
 use crate::create::read_json;
-use crate::output::{self, Format, Output};
+use crate::decide::verb;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Format, Output, clean};
 use crate::place::Place;
 use crate::told::led_to;
 use crate::waitpoints::Open;
@@ -79,7 +81,15 @@ impl Send {
         if let Some(Ok(waitpoint)) = at.map(Uuid::try_parse) {
             return Ok(waitpoint);
         }
-        Ok(Open::of(client, place, id).await?.only(at, false)?.waitpoint_id)
+        let one = Open::of(client, place, id).await?.only(at, false)?;
+        let shown = one.approval.as_ref().is_some_and(|asked| asked.subject_digest.is_some());
+        if let Some(word) = self.name.parse().ok().filter(|_| shown && self.token.is_none()) {
+            let said = format!("whoever decides on {id} is shown what it is about first");
+            let who = self.who.as_deref().map_or_else(|| "NAME".to_owned(), clean);
+            let next = place.ff(&format!("{} {id} --as {who}", verb(word)));
+            return Err(Failure::new(Exit::Refused, said).next(next).into());
+        }
+        Ok(one.waitpoint_id)
     }
 
     /// What lets us send it. Arguments are there for everybody to see, so a token may be in a file.

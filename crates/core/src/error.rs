@@ -244,8 +244,8 @@ codes! {
         "The execution is not waiting for a worker right now."
         "Look at its state; try again when it waits."
     NotRunnable "not_runnable" State false
-        "The execution is running or finished."
-        "Cancel or revoke what is running; replay what has ended."
+        "The execution is running, suspended or finished."
+        "Cancel or revoke what is running, resume what is suspended, replay what has ended."
     ExecutionNotTerminal "execution_not_terminal" State false
         "The execution has not ended: only one that has can be replayed or has a result."
         "Wait for it, or cancel it first."

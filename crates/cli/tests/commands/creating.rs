@@ -101,7 +101,7 @@ async fn an_operator_holds_and_lets_go() {
     stage.ff(&["hold", "00000001"]).is(&expect![[r#"
         error: {fp:36}:01990000-0000-7000-8000-000000000001 is terminal, not waiting
           code: not_runnable
-          next: Cancel or revoke what is running; replay what has ended.
+          next: Cancel or revoke what is running, resume what is suspended, replay what has ended.
         exit 4
     "#]]);
 }

@@ -219,6 +219,11 @@ async fn what_waits_says_for_what_and_how_it_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn people_approve_what_they_are_shown() {
     let stage = Stage::with_waits().await;
+    run(&stage, &["signal", &full(DEPLOY), "rejected", "--as", "ann"]).is(&expect![[r#"
+        error: whoever decides on {fp:36}:…00000001 is shown what it is about first
+          next: ff reject {fp:36}:…00000001 --as ann --url <url>
+        exit 4
+    "#]]);
     let deploy = full(DEPLOY);
     run(&stage, &["approve", &deploy]).is(&expect![[r#"
         error: nobody is named, and USER in the environment names nobody
