@@ -21,6 +21,7 @@ pub fn worker(client: &Client, lane: &str) -> Worker {
         .handle("endless", endless)
         .handle("nap", nap)
         .handle("heavy", heavy)
+        .handle("talk", talk)
         .handle("deploy", deploy::deploy)
         .handle("weigh", parcel::weigh)
         .handle("quote", parcel::quote)
@@ -120,6 +121,24 @@ async fn heavy(ctx: Context, _: Option<String>) -> Result<String> {
         return std::future::pending().await;
     }
     Ok(format!("done at attempt {}", ctx.attempt_index()))
+}
+
+/// Hears so many numbers, one after the other, and tells them. Every other one may come before it is
+/// waited for.
+async fn talk(ctx: Context, turns: u32) -> Result<Vec<u64>> {
+    let mut heard = Vec::new();
+    for turn in 0..turns {
+        let name = format!("turn-{turn}");
+        let number = if turn % 2 == 0 {
+            ctx.wait_for(name).await
+        } else {
+            let early = ctx.waitpoint(name).await?;
+            pause(rand::random_range(1..20)).await;
+            ctx.wait_for(&early).await
+        };
+        heard.push(number?);
+    }
+    Ok(heard)
 }
 
 fn failure(error: Error, category: &str) -> BoxError {

@@ -17,6 +17,7 @@ use crate::bounds::check_limit;
 use crate::hidden::Hidden;
 use crate::id::read_uuid;
 use crate::lease::Fence;
+use crate::step::{NewStep, into_steps};
 use crate::words;
 
 /// Waitpoints in a page when nobody says.
@@ -24,7 +25,7 @@ pub const LIMIT_DEFAULT: u32 = 100;
 
 /// Make a waitpoint while the execution runs, so that its token can be handed out before anybody
 /// waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewWaitpoint {
     /// Proof of holding the execution.
@@ -40,6 +41,10 @@ pub struct NewWaitpoint {
     /// Closed after this, unless the execution suspends on it.
     #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
     pub expires_in_ms: u64,
+    /// Steps to record in the same transaction, so that whoever runs next finds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub steps: Vec<NewStep>,
 }
 
 impl NewWaitpoint {
@@ -52,6 +57,7 @@ impl NewWaitpoint {
             waitpoint: waitpoint.transpose()?.unwrap_or(minted),
             key: WaitpointKey::new(self.waitpoint_key)?,
             expires_in_ms: self.expires_in_ms,
+            steps: into_steps(self.steps)?,
         })
     }
 }

@@ -194,7 +194,7 @@ async fn what_waits_says_for_what_and_how_it_goes_on() {
         let said = run(&stage, &["show", &full(id)]);
         let (_, asked) = said.out.split_once("\nWAITS FOR").unwrap();
         let asked = asked.split_once("\nTIMELINE").unwrap().0.lines().skip(1);
-        Said { out: asked.map(|line| format!("{line}\n")).collect(), ..said }
+        Said { out: asked.map(|line| format!("{}\n", &line[2..])).collect(), ..said }
     };
     asked(DEPLOY).is(&expect![[r#"
           deploy: approval, 0 of 2, by ann or bob

@@ -34,7 +34,8 @@ impl Past {
         let (id, fence) = self.claim("ops").await;
         let waitpoint = uuid(106);
         let key = "answer".parse().unwrap();
-        let create = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: DAY_MS };
+        let create =
+            CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: DAY_MS, steps: Vec::new() };
         self.engine.create_waitpoint(create).await.unwrap();
     }
 

@@ -5,13 +5,14 @@
 //! whole server is killed three times as well. A creation whose answer is lost is sent again until
 //! it is answered; each worker logs every completion that was acknowledged to it. In the end every
 //! acknowledged creation has ended once, within its policy, and every acknowledged completion
-//! stands as it was acknowledged.
+//! stands as it was acknowledged. Flows and waits have storms of their own.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod check;
 mod creator;
 mod fleet;
 mod flows;
+mod waits;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,6 +94,43 @@ async fn killed_workers_and_servers_lose_no_flow_in_a_crash() {
     flows::check(&engine, &submitted).await;
     fleet.check_alive();
     println!("{FLOWS} flows, {KILLS} kills: {:.1} s", begun.elapsed().as_secs_f64());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_workers_and_servers_lose_no_signal_in_a_crash() {
+    const TALKS: usize = 300;
+    const KILLS: usize = 12;
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Some(Cluster::start(&[]).unwrap());
+    let url = server.as_ref().unwrap().url();
+    let store = Postgres::open(ff_backend_postgres::Options::new(&url)).await.unwrap();
+    let mut fleet = Fleet::new(directory.path(), url);
+    let begun = Instant::now();
+    let engine = Engine::new(Arc::new(store));
+    (0..WORKERS).for_each(|_| fleet.start());
+    let (sender, mut progress) = watch::channel(Progress::default());
+    let mut talking = tokio::spawn(waits::talk(engine.clone(), TALKS, sender));
+    for kill in 1..=KILLS {
+        let mark = kill * TALKS * waits::TURNS / (KILLS + 1);
+        let reached = progress.wait_for(|so_far| so_far.acknowledged >= mark);
+        tokio::select! {
+            reached = reached => drop(reached.unwrap()),
+            done = &mut talking => panic!("{:?}", done.map(|_| "too early")),
+        }
+        fleet.kill_one();
+        if [4, 8].contains(&kill)
+            && let Some(running) = server.take()
+        {
+            server = Some(lose(running, &mut progress, Away::Briefly).await);
+        }
+    }
+    let told = talking.await.unwrap();
+    wait_until_all_ended(&engine, TALKS).await;
+    fleet.check_alive();
+    let reclaims = waits::check(&engine, &told).await;
+    assert!(reclaims > 0, "the kills hit running work");
+    let took = begun.elapsed().as_secs_f64();
+    println!("{TALKS} talks, {KILLS} kills, {reclaims} reclaims: {took:.1} s");
 }
 
 /// Creates, kills, waits until all has ended, and checks what is left.

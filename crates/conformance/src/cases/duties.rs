@@ -66,7 +66,8 @@ async fn overdue(w: &World, duty: Duty, draft: Create) -> ExecutionId {
             let fence = w.take(id).await.leased.fence;
             let key = waitpoint_key("callback");
             let waitpoint = w.uuid();
-            let made = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 1 };
+            let made =
+                CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 1, steps: Vec::new() };
             w.run(made).await.expect("it is held");
             id
         }

@@ -40,7 +40,8 @@ fn record(id: ExecutionId, fence: Fence, steps: &[(u32, &str)]) -> RecordSteps {
     RecordSteps { id, fence, steps }
 }
 
-async fn journal(w: &World, id: ExecutionId) -> Vec<StepRecord> {
+/// The journal of an execution.
+pub async fn journal(w: &World, id: ExecutionId) -> Vec<StepRecord> {
     match w.list(&Query::Steps(id), 1_000).await {
         Rows::Steps(steps) => steps,
         other => panic!("steps were asked for, not {other:?}"),

@@ -14,6 +14,7 @@ use ff_core::suspension::TimeoutBehavior;
 use ff_core::{Backend, Claimed, ExecutionId};
 use uuid::Uuid;
 
+use super::steps::{journal, step};
 use crate::faults::{Fault, Obstructed, at_every_call, insist};
 use crate::world::World;
 use crate::world::waits::{Mailbox, mailboxes, waitpoint_key};
@@ -108,10 +109,12 @@ pub async fn a_fault_around_a_pending_waitpoint_loses_no_signal(w: Arc<World>) {
         let work = caller.start().await.leased;
         let (id, fence, waitpoint) = (work.execution.id, work.fence, w.uuid());
         let key = waitpoint_key("answer");
-        let made = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000 };
+        let steps = vec![step(0, "made")];
+        let made = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000, steps };
         let Reply::CreateWaitpoint(Some(token)) = caller.send(made).await else {
             panic!("a waitpoint was made");
         };
+        assert_eq!(journal(&w, id).await.len(), 1);
         let mailbox = Mailbox { id, waitpoint, token: token.as_str().to_owned() };
         let early = mailbox.signal(&w, "early");
         caller.send(early.clone()).await;

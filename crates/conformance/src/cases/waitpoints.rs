@@ -16,6 +16,7 @@ use ff_core::state::PublicState;
 use ff_core::suspension::{CloseReason, Effect, WaitpointState, WaitpointWord};
 use serde_json::json;
 
+use super::steps::{journal, step};
 use crate::world::waits::{Mailbox, mailboxes, single, waitpoint_key};
 use crate::world::{TTL_MS, World, code};
 
@@ -112,10 +113,39 @@ pub async fn a_pending_waitpoint_outlives_its_attempt(w: Arc<World>) {
         waitpoint: mailbox.waitpoint,
         key: waitpoint_key("callback"),
         expires_in_ms: 1,
+        steps: Vec::new(),
     };
     let token = w.run(again).await.expect("it is known").expect("its key is there");
     assert_eq!(token.as_str(), mailbox.token);
     assert!(use_pending(&w, &mailbox, next, single("callback", None)).await);
+}
+
+/// What says that a waitpoint was made is recorded with it, or neither is.
+pub async fn a_waitpoint_is_recorded_with_the_steps_that_tell_of_it(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    let (waitpoint, key) = (w.uuid(), waitpoint_key("callback"));
+    let steps = vec![step(0, "made")];
+    let make = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000, steps };
+    w.run(make.clone()).await.expect("it is held");
+    w.run(make.clone()).await.expect("sent twice");
+    let names = async || {
+        let found = journal(&w, id).await;
+        found.iter().map(|record| record.step.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!((names().await, w.listening(Some(id)).await.len()), (vec!["made".to_owned()], 1));
+    let clash =
+        CreateWaitpoint { steps: vec![step(0, "else")], waitpoint: w.uuid(), ..make.clone() };
+    assert_eq!(code(w.run(clash).await), Code::StepConflict);
+    let clash = CreateWaitpoint {
+        steps: vec![step(1, "next")],
+        key: waitpoint_key("other"),
+        ..make.clone()
+    };
+    assert_eq!(code(w.run(clash).await), Code::WaitpointAlreadyExists);
+    assert_eq!((names().await.len(), w.listening(Some(id)).await.len()), (1, 1), "neither");
+    // One that is there may be told of later.
+    w.run(CreateWaitpoint { steps: vec![step(1, "next")], ..make }).await.expect("it is held");
+    assert_eq!(names().await, ["made", "next"]);
 }
 
 /// Only who holds an execution makes waitpoints for it; an id means one waitpoint.
@@ -127,6 +157,7 @@ pub async fn waitpoints_belong_to_who_holds_the_execution(w: Arc<World>) {
         waitpoint,
         key: waitpoint_key(key),
         expires_in_ms: 60_000,
+        steps: Vec::new(),
     };
     let stale = Fence { lease_epoch: fence.lease_epoch + 2, ..fence };
     let one = w.uuid();
@@ -231,6 +262,7 @@ pub async fn the_number_of_open_waitpoints_is_bounded(w: Arc<World>) {
         waitpoint: w.uuid(),
         key: waitpoint_key("a"),
         expires_in_ms: 60_000,
+        steps: Vec::new(),
     };
     let batch = (0..WAITPOINTS_MAX).map(|_| make().into()).collect();
     assert!(w.batch(batch).await.iter().all(Result::is_ok));

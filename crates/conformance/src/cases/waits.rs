@@ -52,6 +52,7 @@ macro_rules! wait_suite {
                 buffered_signals_satisfy_at_once
                 buffered_signals_count_with_later_ones
                 a_pending_waitpoint_outlives_its_attempt
+                a_waitpoint_is_recorded_with_the_steps_that_tell_of_it
                 waitpoints_belong_to_who_holds_the_execution
                 only_own_pending_waitpoints_can_be_used
                 a_pending_waitpoint_expires

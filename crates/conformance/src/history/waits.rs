@@ -56,7 +56,8 @@ impl Author {
                 self.waits.asked.push((id, waitpoint, key));
                 let expires_in_ms = self.ticks(100).unsigned_abs() + 1;
                 let key = waitpoint_key(key);
-                CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms }.into()
+                let steps = if self.rng.random_bool(0.3) { self.steps() } else { Vec::new() };
+                CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms, steps }.into()
             }
             8..16 => self.signal(),
             16 => {

@@ -124,7 +124,8 @@ impl World {
     pub async fn pending(&self, id: ExecutionId, fence: Fence, key: &str) -> Mailbox {
         let waitpoint = self.uuid();
         let key = waitpoint_key(key);
-        let made = CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000 };
+        let made =
+            CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000, steps: Vec::new() };
         let token = self.run(made).await.expect("it is held").expect("its key is there");
         Mailbox { id, waitpoint, token: token.as_str().to_owned() }
     }

@@ -6,13 +6,14 @@
 use uuid::Uuid;
 
 use super::mailbox::{self, Signer, room, token, touched};
-use super::{COMMAND_BYTES, Decide, holder};
+use super::{Decide, holder, steps};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
-use crate::fold::{Change, Cx, Key, WaitEffects, WaitKey, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
+use crate::step::Step;
 use crate::suspension::WaitpointState;
 use crate::text::WaitpointKey;
 use crate::token::Token;
@@ -30,6 +31,8 @@ pub struct CreateWaitpoint {
     pub key: WaitpointKey,
     /// Closed after this, unless somebody suspends on it.
     pub expires_in_ms: u64,
+    /// Steps to record with it, so that whoever runs next finds it instead of making another.
+    pub steps: Vec<Step>,
 }
 
 impl Decide for CreateWaitpoint {
@@ -38,21 +41,22 @@ impl Decide for CreateWaitpoint {
     const NAME: &'static str = "create_waitpoint";
     const TRAFFIC: Traffic = Traffic::Finish;
 
-    fn validate(&self, _: &Config) -> Result<(), Rejection> {
-        if (1..=DURATION_MS_MAX).contains(&self.expires_in_ms) {
-            return Ok(());
-        }
-        let why = format!("is out of range; use 1 to {DURATION_MS_MAX} ms");
+    fn validate(&self, config: &Config) -> Result<(), Rejection> {
         let ms = self.expires_in_ms;
-        Err(Rejection::invalid(Code::InvalidInput, "expires_in_ms", ms, why))
+        if !(1..=DURATION_MS_MAX).contains(&ms) {
+            let why = format!("is out of range; use 1 to {DURATION_MS_MAX} ms");
+            return Err(Rejection::invalid(Code::InvalidInput, "expires_in_ms", ms, why));
+        }
+        steps::check(&self.steps, 0, config)
     }
 
     fn bytes(&self) -> usize {
-        COMMAND_BYTES
+        steps::bytes(&self.steps)
     }
 
     fn keys(&self, _: &WorkingSet) -> Vec<Key> {
-        let mut keys = mailbox::keys(self.id);
+        let mut keys = steps::keys(self.id, &self.steps);
+        keys.extend(mailbox::keys(self.id));
         keys.extend([
             Key::Wait(WaitKey::Waitpoint(self.id, self.waitpoint)),
             Key::Wait(WaitKey::Keyring),
@@ -69,9 +73,13 @@ impl Decide for CreateWaitpoint {
         let at = cx.at(x);
         let active = holder(x, self.fence, at)?;
         let index = active.attempt.index;
+        let steps = steps::new_records(x.id, &self.steps, (index, at), have)?;
         if let Some(known) = have.waits.waitpoint(x.id, self.waitpoint) {
             if known.key == self.key {
-                return Ok(Change::none(token(known, have.waits.keyring.as_ref(), at)));
+                let reply = token(known, have.waits.keyring.as_ref(), at);
+                let held = if steps.is_empty() { None } else { LeaseRow::of(x) };
+                let effects = Effects { steps, held, ..Effects::default() };
+                return Ok(Change { reply, effects });
             }
             let said = format!("{} has a waitpoint {} at {}", x.id, known.id, known.key);
             return Err(Rejection::new(Code::WaitpointAlreadyExists, said));
@@ -83,7 +91,7 @@ impl Decide for CreateWaitpoint {
         let (row, token) = signer.waitpoint((x, index), made, state, at);
         let waits =
             WaitEffects { waitpoints: vec![row], keys: signer.change, ..WaitEffects::default() };
-        let effects = touched(x, waits, at);
+        let effects = Effects { steps, ..touched(x, waits, at) };
         Ok(Change { reply: Some(token), effects })
     }
 }

@@ -202,7 +202,8 @@ impl Asked {
                 let key = waitpoint_key(self.one_of(1, &["a", "a", "b"]));
                 let expires_in_ms = 1 + self.pick(2, 300);
                 let waitpoint = self.new_waitpoint(0);
-                CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms }.into()
+                CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms, steps: Vec::new() }
+                    .into()
             }
             WaitDeed::Close => {
                 let held = |row: &&Waitpoint| {

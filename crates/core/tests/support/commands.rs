@@ -177,7 +177,14 @@ pub fn waitpoint_key(text: &str) -> WaitpointKey {
 
 pub fn make_waitpoint(id: ExecutionId, fence: Fence) -> CreateWaitpoint {
     let key = waitpoint_key("early");
-    CreateWaitpoint { id, fence, waitpoint: EARLY, key, expires_in_ms: UNUSED_MS }
+    CreateWaitpoint {
+        id,
+        fence,
+        waitpoint: EARLY,
+        key,
+        expires_in_ms: UNUSED_MS,
+        steps: Vec::new(),
+    }
 }
 
 pub fn close_waitpoint(id: ExecutionId, fence: Fence) -> CloseWaitpoint {

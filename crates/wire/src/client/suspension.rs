@@ -61,6 +61,7 @@ impl From<CreateWaitpoint> for NewWaitpoint {
             waitpoint_key: create.key.into(),
             waitpoint_id: Some(create.waitpoint.to_string()),
             expires_in_ms: create.expires_in_ms,
+            steps: create.steps.into_iter().map(NewStep::from).collect(),
         }
     }
 }

@@ -25,7 +25,8 @@ pub async fn prepared(world: &World, name: &str) -> Option<Command> {
         "create_waitpoint" => {
             let (id, fence) = world.running(json!({})).await;
             let (waitpoint, key) = (world.uuid(), waitpoint_key("answer"));
-            CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000 }.into()
+            CreateWaitpoint { id, fence, waitpoint, key, expires_in_ms: 60_000, steps: Vec::new() }
+                .into()
         }
         "close_waitpoint" => {
             let (id, fence) = world.running(json!({})).await;

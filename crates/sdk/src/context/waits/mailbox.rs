@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
-use ff_core::step::StepKind;
+use ff_core::step::{Step, StepKind};
 use ff_core::text::{StepName, WaitpointKey};
 use ff_core::{Code, Rejection};
 use ff_wire::waitpoint::LinkRequest;
@@ -54,9 +54,17 @@ impl WaitpointCall<'_> {
         }
         let id = Uuid::now_v7();
         let waitpoint = Waitpoint { context: context.clone(), id, key, expires_in_ms };
-        waitpoint.ask().await?;
         let step = journal.step((number, StepKind::Waitpoint, name), 0, &id);
-        context.record(context.or_stop(step).await).await;
+        // In one commit: what was made without a word of it would be made again by whoever runs next,
+        // and signals to it would be lost.
+        let steps = journal.with(context.or_stop(step).await);
+        if let Err(refused) = waitpoint.ask(steps.clone()).await {
+            steps
+                .into_iter()
+                .filter(|step| step.number != number)
+                .for_each(|step| journal.keep(step));
+            return Err(refused);
+        }
         Ok(waitpoint)
     }
 }
@@ -92,15 +100,15 @@ impl Waitpoint {
 
     /// What whoever sends a signal here presents. It is a secret: who reads it may answer.
     pub async fn token(&self) -> Result<String, Error> {
-        let token = self.ask().await?;
+        let token = self.ask(Vec::new()).await?;
         token.ok_or_else(|| {
             let said = format!("the key that signed waitpoint {} is gone", self.id);
             Rejection::new(Code::TokenExpired, said).into()
         })
     }
 
-    /// Its token; makes it if it is not there.
-    async fn ask(&self) -> Result<Option<String>, Error> {
+    /// Its token; makes it if it is not there, and records these steps with it.
+    async fn ask(&self, steps: Vec<Step>) -> Result<Option<String>, Error> {
         let (id, fence) = self.context.held();
         let create = CreateWaitpoint {
             id,
@@ -108,6 +116,7 @@ impl Waitpoint {
             waitpoint: self.id,
             key: self.key.clone(),
             expires_in_ms: self.expires_in_ms,
+            steps,
         };
         let fabric = &self.context.0.fabric;
         let made = persistently(|| fabric.create_waitpoint(create.clone())).await?;
