@@ -166,6 +166,13 @@ impl ResumeCondition {
         keys
     }
 
+    /// Whether a part of it is met by nothing but the time.
+    pub fn wants_a_deadline(&self) -> bool {
+        let mut wants = false;
+        self.visit(&mut |leaf| wants |= *leaf == Self::TimeoutOnly);
+        wants
+    }
+
     /// The names it wants on a waitpoint that it looks at, in the order it says them; empty means
     /// any.
     pub fn wanted(&self, key: &WaitpointKey) -> Vec<&SignalName> {

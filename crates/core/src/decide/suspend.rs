@@ -303,7 +303,7 @@ impl Decide for Suspend {
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         self.condition.check()?;
         self.check_bindings()?;
-        if self.condition == ResumeCondition::TimeoutOnly && self.deadline.is_none() {
+        if self.deadline.is_none() && self.condition.wants_a_deadline() {
             let why = "timeout_only_without_deadline: it would wait for ever";
             return Err(wrong("timeout_at", "", why));
         }

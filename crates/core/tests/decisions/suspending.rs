@@ -439,6 +439,16 @@ fn what_cannot_be_waited_for_is_refused_at_once() {
             "timeout_only_without_deadline",
         ),
         (
+            Suspend {
+                condition: ResumeCondition::AllOf(vec![
+                    own.condition.clone(),
+                    ResumeCondition::TimeoutOnly,
+                ]),
+                ..own.clone()
+            },
+            "timeout_only_without_deadline",
+        ),
+        (
             Suspend { condition: ResumeCondition::AllOf(Vec::new()), ..own.clone() },
             "allof_empty_members",
         ),
