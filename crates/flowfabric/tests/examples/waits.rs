@@ -9,7 +9,7 @@ use flowfabric::{
     Client, Code, Decision, Delivered, Distinct, Effect, ResumeCondition, Running, StepInfo,
     TimeoutBehavior, Waitpoint, WaitpointParams, WaitpointSnapshot, Word,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 
 use crate::stores::every_place;
@@ -162,6 +162,57 @@ async fn two_approve() {
         assert_eq!(decision.voices[0].comment.as_deref(), Some("fine"), "{at:?}");
         running.stop().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn people_approve_by_links_that_the_handler_hands_out() {
+    async fn ask(ctx: Context, subject: u32) -> Result<Decision> {
+        let place = ctx.waitpoint("number").await?;
+        let people = ["ann", "bob"];
+        let approval = ctx.approval(&place).of(subject).needs(2).by(people).timeout(LONG);
+        let links = ctx.state::<mpsc::UnboundedSender<String>>();
+        let send = async |_| -> Result<()> {
+            for who in people {
+                links.send(approval.link(Word::Approved, who).await?).expect("they are read");
+            }
+            Ok(())
+        };
+        ctx.step("send links", send).await?;
+        Ok(approval.await?)
+    }
+    for at in every_place() {
+        let place = at.open().await;
+        let fabric = &place.fabric;
+        let (sender, mut links) = mpsc::unbounded_channel::<String>();
+        let worker = fabric.worker("default").state(sender).handle("wait", ask);
+        let running = worker.start().unwrap();
+        let made = fabric.create("wait", 7).await.unwrap();
+        let early = fabric.follow(&links.recv().await.unwrap(), "fine").await.unwrap();
+        let early = effect(early).expect("it is the first word");
+        assert!([Effect::Buffered, Effect::Appended].contains(&early), "{at:?}: {early}");
+        waits_at(&made, "number").await;
+        let late = fabric.follow(&links.recv().await.unwrap(), ()).await.unwrap();
+        assert_eq!(effect(late), Some(Effect::ConditionSatisfied), "{at:?}");
+        let decision: Decision = made.result().await.unwrap();
+        let voices = decision.voices.iter().map(|one| (one.who.as_str(), one.comment.as_deref()));
+        assert_eq!(voices.collect::<Vec<_>>(), [("ann", Some("fine")), ("bob", None)], "{at:?}");
+        assert!(decision.approved, "{at:?}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_approval_that_is_not_asked_yet_has_no_links() {
+    async fn ask(ctx: Context, (): ()) -> Result<String> {
+        let approval = ctx.approval("number").of(7);
+        Ok(approval.link(Word::Approved, "ann").await.unwrap_err().to_string())
+    }
+    let place = every_place()[0].open().await;
+    let running = start(&place.fabric, ask);
+    let made = place.fabric.create("wait", ()).await.unwrap();
+    let said = made.result::<String>().await.unwrap();
+    assert!(said.contains("a waitpoint that was made before"), "{said}");
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

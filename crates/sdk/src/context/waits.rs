@@ -37,6 +37,15 @@ pub enum Place {
     Pending(Uuid, WaitpointKey),
 }
 
+impl Place {
+    fn key(&self) -> Result<WaitpointKey, Rejection> {
+        match self {
+            Self::Fresh(key) => WaitpointKey::new(key.as_str()),
+            Self::Pending(_, key) => Ok(key.clone()),
+        }
+    }
+}
+
 impl From<&str> for Place {
     fn from(key: &str) -> Self {
         Self::Fresh(key.to_owned())
@@ -357,10 +366,7 @@ impl<T> WaitFor<'_, T> {
     }
 
     fn into_ask(self) -> Result<Ask, Error> {
-        let key = match &self.place {
-            Place::Fresh(key) => WaitpointKey::new(key.as_str())?,
-            Place::Pending(_, key) => key.clone(),
-        };
+        let key = self.place.key()?;
         let signal = self.signal.map(SignalName::new).transpose()?;
         let name = key.to_string();
         let condition = match self.count {

@@ -4,9 +4,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::Millis;
-use ff_core::condition::{ResumeCondition, Word};
+use ff_core::condition::{ResumeCondition, Word, digest};
 use ff_core::suspension::{SuspensionReason, TimeoutBehavior};
-use ff_core::text::{SourceIdentity, WaitpointKey};
+use ff_core::text::SourceIdentity;
+use ff_wire::payload::{Payload, json_encoding};
+use ff_wire::waitpoint::LinkRequest;
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Context, Place, Waited};
@@ -14,12 +16,13 @@ use crate::Error;
 
 impl Context {
     /// Asks people for a decision. One rejection decides; so does the last approval that is needed.
-    /// Everybody's first word stands.
-    pub fn approval(&self, name: impl Into<String>) -> ApprovalCall<'_> {
+    /// Everybody's first word stands. Give it a name, or a [waitpoint](Context::waitpoint) that was made
+    /// before, so that [links](ApprovalCall::link) to it can be handed out.
+    pub fn approval(&self, place: impl Into<Place>) -> ApprovalCall<'_> {
         ApprovalCall {
             context: self,
             numbers: (self.journal().number(), self.journal().number()),
-            name: name.into(),
+            place: place.into(),
             subject: Ok(None),
             needed: 1,
             by: Vec::new(),
@@ -35,7 +38,7 @@ impl Context {
 pub struct ApprovalCall<'c> {
     context: &'c Context,
     numbers: (u32, u32),
-    name: String,
+    place: Place,
     subject: Result<Option<String>, Error>,
     needed: u32,
     by: Vec<String>,
@@ -53,6 +56,25 @@ impl ApprovalCall<'_> {
             Error::permanent(format!("what is to be decided on cannot be shown: {error}"))
         });
         self
+    }
+
+    /// A link with which somebody says this about what is to be decided on, once: the path after the
+    /// address of a server. Say [what that is](Self::of) first, and hand it out in a step, where nobody
+    /// else sees it.
+    ///
+    /// There is one only to a waitpoint that was made before: at another nobody waits yet.
+    pub async fn link(&self, word: Word, who: impl Into<String>) -> Result<String, Error> {
+        let Place::Pending(waitpoint, _) = self.place else {
+            let said = "an approval has links if it is asked at a waitpoint that was made before";
+            return Err(Error::permanent(said));
+        };
+        let subject = match &self.subject {
+            Ok(subject) => subject.as_deref().map(digest),
+            Err(error) => return Err(Error::permanent(error.to_string())),
+        };
+        let (signal_name, source_identity) = (word.to_string(), Some(who.into()));
+        let link = LinkRequest { signal_name, source_identity, subject };
+        self.context.sign(waitpoint, link).await
     }
 
     /// How many must approve (default one).
@@ -88,18 +110,18 @@ impl ApprovalCall<'_> {
     }
 
     fn into_ask(self) -> Result<Ask, Error> {
-        let waitpoint = WaitpointKey::new(self.name.as_str())?;
+        let waitpoint = self.place.key()?;
         let by: Result<Vec<_>, _> = self.by.into_iter().map(SourceIdentity::new).collect();
         let condition = ResumeCondition::Approval {
-            waitpoint,
+            waitpoint: waitpoint.clone(),
             needed: self.needed,
             by: by?,
             not_by: self.not_by.map(SourceIdentity::new).transpose()?,
             subject: self.subject?,
         };
         Ok(Ask {
-            waitpoints: vec![Place::Fresh(self.name.clone())],
-            name: self.name,
+            name: waitpoint.to_string(),
+            waitpoints: vec![self.place],
             condition,
             reason: SuspensionReason::WaitingForApproval,
             timeout: self.timeout,
@@ -146,16 +168,25 @@ pub struct Voice {
     pub comment: Option<String>,
 }
 
+/// What was said with a word: as it is, or as JSON if a link carried it.
+fn comment(said: Payload) -> Option<String> {
+    let text = String::from_utf8(said.bytes.to_vec()).ok()?;
+    let text = match said.encoding {
+        Some(encoding) if encoding == json_encoding() => {
+            serde_json::from_str::<Option<String>>(&text).unwrap_or(Some(text))?
+        }
+        Some(_) | None => text,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
 impl Decision {
     fn of(waited: Waited) -> Result<Self, Error> {
         let mut voices = Vec::new();
         for line in waited.signals {
             let (who, at) = (line.source_identity.clone(), line.accepted_at);
             let Ok(word) = line.signal_name.parse() else { continue };
-            let comment = line.into_payload()?.and_then(|said| {
-                let text = String::from_utf8(said.bytes.to_vec()).ok()?;
-                (!text.is_empty()).then_some(text)
-            });
+            let comment = line.into_payload()?.and_then(comment);
             voices.push(Voice { who, word, at, comment });
         }
         let all = voices.iter().all(|voice| voice.word == Word::Approved);

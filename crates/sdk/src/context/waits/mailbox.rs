@@ -24,6 +24,14 @@ impl Context {
         let number = self.journal().number();
         WaitpointCall { context: self, number, key: key.into(), expires_after: EXPIRES_AFTER }
     }
+
+    /// The path of a link to one of its waitpoints.
+    pub(super) async fn sign(&self, waitpoint: Uuid, link: LinkRequest) -> Result<String, Error> {
+        let (id, _) = self.held();
+        let fabric = &self.0.fabric;
+        let signed = persistently(|| fabric.sign_link(id, waitpoint, link.clone())).await?;
+        Ok(signed.path.into_shown())
+    }
 }
 
 /// A waitpoint to be made; await it.
@@ -139,10 +147,7 @@ impl Waitpoint {
     }
 
     async fn link_of(&self, signal_name: String, who: Option<String>) -> Result<String, Error> {
-        let (id, _) = self.context.held();
         let link = LinkRequest { signal_name, source_identity: who, subject: None };
-        let fabric = &self.context.0.fabric;
-        let signed = persistently(|| fabric.sign_link(id, self.id, link.clone())).await?;
-        Ok(signed.path.into_shown())
+        self.context.sign(self.id, link).await
     }
 }
