@@ -194,21 +194,21 @@ async fn what_waits_says_for_what_and_how_it_goes_on() {
         let said = run(&stage, &["show", &full(id)]);
         let (_, asked) = said.out.split_once("\nWAITS FOR").unwrap();
         let asked = asked.split_once("\nTIMELINE").unwrap().0.lines().skip(1);
-        Said { out: asked.map(|line| format!("{}\n", &line[2..])).collect(), ..said }
+        Said { out: asked.flat_map(|line| [&line[2..], "\n"]).collect(), ..said }
     };
     asked(DEPLOY).is(&expect![[r#"
-          deploy: approval, 0 of 2, by ann or bob
-            {
-              "service": "shop",
-              "version": "2.4.0"
-            }
-            ff approve 000000000001 --as NAME --url <url>
+        deploy: approval, 0 of 2, by ann or bob
+          {
+            "service": "shop",
+            "version": "2.4.0"
+          }
+          ff approve 000000000001 --as NAME --url <url>
     "#]]);
     asked(ORDER).is(&expect![[r#"
-          money: paid
-            ff signal 000000000002 paid --at money --url <url>
-          goods: any signal
-            ff signal 000000000002 NAME --at goods --url <url>
+        money: paid
+          ff signal 000000000002 paid --at money --url <url>
+        goods: any signal
+          ff signal 000000000002 NAME --at goods --url <url>
     "#]]);
     // Nobody holds it, and nobody is waited for.
     run(&stage, &["resume", &full(DEPLOY), "--reason", "it is urgent"]);
