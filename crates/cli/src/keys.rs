@@ -109,6 +109,7 @@ impl Rotate {
         };
         let grace_ms = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
         let (secret_hex, withdraw) = (SecretHex(secret), self.withdraw);
+        let refused: Vec<_> = withdraw.iter().map(|kid| clean(kid)).collect();
         let rotate = RotateKey { kid, secret_hex, grace_ms, withdraw };
         let answer = client.fabric().rotate_signing_key(rotate).await?;
         match (self.output.output, answer) {
@@ -124,19 +125,26 @@ impl Rotate {
                 Some(Format::Table) | None,
                 RotateAnswer::Rotated { previous_kid, new_kid, gc_count },
             ) => {
-                let before = previous_kid.map(|kid| match grace_ms {
-                    0 => format!("; what {kid} signed is no longer accepted"),
-                    _ => {
-                        let grace = span::length(grace_ms);
-                        format!("; what {kid} signed is accepted for another {grace}")
+                let mut refused = refused;
+                let before = previous_kid.and_then(|kid| {
+                    if grace_ms == 0 {
+                        refused.push(kid);
+                        return None;
                     }
+                    let grace = span::length(grace_ms);
+                    Some(format!("; what {kid} signed is accepted for another {grace}"))
                 });
+                let refused = match refused.join(" and ") {
+                    kids if kids.is_empty() => kids,
+                    kids => format!("; what {kids} signed is no longer accepted"),
+                };
                 let gone = match gc_count {
                     0 => String::new(),
                     1 => "; 1 older key is gone".to_owned(),
                     more => format!("; {more} older keys are gone"),
                 };
-                say(format_args!("{new_kid} signs now{}{gone}", before.unwrap_or_default()))
+                let before = before.unwrap_or_default();
+                say(format_args!("{new_kid} signs now{before}{refused}{gone}"))
             }
         }
     }

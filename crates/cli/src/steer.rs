@@ -126,7 +126,9 @@ impl LetGoOn {
         let client = place.client().await?;
         let id = id::find(&client, place, &self.which.id).await?;
         let resume_delay_ms = u64::try_from(self.delay.as_millis()).unwrap_or(u64::MAX);
-        let resume = Resume { id, suspension: None, reason: self.reason, resume_delay_ms };
+        let last = client.fabric().suspension(id).await?;
+        let suspension = last.filter(|last| last.open).map(|last| last.suspension_id);
+        let resume = Resume { id, suspension, reason: self.reason, resume_delay_ms };
         let state = client.fabric().resume(resume).await?;
         say(format_args!("resumed {id} ({state})"))
     }

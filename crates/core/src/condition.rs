@@ -202,8 +202,8 @@ impl ResumeCondition {
 
     /// The signals that contribute, satisfied or not: indices, ascending.
     ///
-    /// Every signal that a single asks for does; in a count, the first of each that is counted
-    /// together; in an approval, the words up to the one that decides.
+    /// The first signal that a single asks for does; in a count, the first of each that is counted
+    /// together, up to the one that is enough; in an approval, the words up to the one that decides.
     pub fn contributing(&self, seen: &[Seen<'_>]) -> Vec<usize> {
         let mut by = BTreeSet::new();
         self.weigh(seen, &mut by);
@@ -333,9 +333,9 @@ impl ResumeCondition {
     fn weigh(&self, seen: &[Seen<'_>], by: &mut BTreeSet<usize>) -> bool {
         match self {
             Self::Single { .. } => {
-                let taken: Vec<_> = self.taken(seen).map(|(at, _)| at).collect();
-                by.extend(&taken);
-                !taken.is_empty()
+                let first = self.taken(seen).next().map(|(at, _)| at);
+                by.extend(first);
+                first.is_some()
             }
             Self::OperatorOnly | Self::TimeoutOnly => false,
             Self::AllOf(members) => {
@@ -346,6 +346,9 @@ impl ResumeCondition {
             Self::Count { n, distinct, .. } => {
                 let mut counted = BTreeSet::new();
                 for (at, one) in self.taken(seen) {
+                    if reaches(counted.len(), *n) {
+                        break;
+                    }
                     if counted.insert(Counted::of(*distinct, one)) {
                         by.insert(at);
                     }

@@ -3,8 +3,9 @@
 //! Nothing here changes a keyring: [`Keyring::seed`] and [`Keyring::rotate`] say what to change, and
 //! [`Keyring::apply`] does it to the one in memory. What must stay true:
 //!
-//! * the current key has no end; every other one has, set when it was replaced and never moved; a
-//!   rotation may withdraw one before, so that whoever remembers which key signs learns of it;
+//! * the current key has no end; every other one has, set when it was replaced. It is moved only by a
+//!   rotation that withdraws the key, so that whoever remembers which key signs learns of it;
+//! * a key that was withdrawn is never forgotten, and so neither its name nor its secret comes back;
 //! * a key verifies up to its end, the last millisecond included, and is forgotten only after it;
 //! * a kid means one secret for as long as it is stored;
 //! * only a genuine token is told that its key has ended; all others hear the same, after the same
@@ -46,6 +47,11 @@ impl OldKey {
     pub fn expired(&self, now: Millis) -> bool {
         self.expires_at < now
     }
+
+    /// Whether somebody ended it before its time: it has no moment at which it verifies.
+    fn withdrawn(&self) -> bool {
+        self.expires_at == Millis::ZERO
+    }
 }
 
 /// All keys of a store.
@@ -64,6 +70,8 @@ pub struct KeyChange {
     pub forget: Vec<Kid>,
     /// The current key becomes an old one, with its end.
     pub retire: Option<(Kid, Millis)>,
+    /// Old keys that end now, for good.
+    pub withdraw: Vec<Kid>,
     /// The new current key.
     pub install: SigningKey,
 }
@@ -134,7 +142,8 @@ impl Keyring {
             let why = format!("is not the current key {:?}; use rotate", current.kid.as_str());
             return Err(Rejection::invalid(Code::InvalidInput, "kid", kid, why));
         }
-        Ok(Seeding::Seeded { change: KeyChange { forget: Vec::new(), retire: None, install } })
+        let (forget, withdraw) = (Vec::new(), Vec::new());
+        Ok(Seeding::Seeded { change: KeyChange { forget, retire: None, withdraw, install } })
     }
 
     /// Replaces the current key, which verifies for `grace_ms` more. Earlier ones keep the end they
@@ -161,9 +170,17 @@ impl Keyring {
             }
             return Ok(Rotation::Noop { kid: install.kid });
         }
-        let (expired, kept): (Vec<_>, Vec<_>) = self.old.iter().partition(|old| old.expired(now));
-        if kept.iter().any(|old| old.key.kid == install.kid) {
-            return conflict("is an old key that is still accepted");
+        let (expired, kept): (Vec<_>, Vec<_>) =
+            self.old.iter().partition(|old| old.expired(now) && !old.withdrawn());
+        for old in kept {
+            match (old.key.kid == install.kid, old.withdrawn()) {
+                (true, true) => return conflict("was withdrawn"),
+                (true, false) => return conflict("is an old key that is still accepted"),
+                (false, true) if old.key.secret == install.secret => {
+                    return Err(bad_secret("is that of a key that was withdrawn"));
+                }
+                (false, _) => {}
+            }
         }
         let previous_kid = self.current.as_ref().map(|key| key.kid.clone());
         let forget: Vec<_> = expired.iter().map(|old| old.key.kid.clone()).collect();
@@ -172,11 +189,11 @@ impl Keyring {
             previous_kid,
             new_kid: install.kid.clone(),
             gc_count: forget.len(),
-            change: KeyChange { forget, retire, install },
+            change: KeyChange { forget, retire, withdraw: Vec::new(), install },
         })
     }
 
-    /// Those of the old keys that a rotation is asked to forget although they are still accepted.
+    /// The old keys that a rotation is asked to end, although they may still be accepted.
     pub fn withdraw(&self, kids: &[String]) -> Result<Vec<Kid>, Rejection> {
         let refused = |kid: &str, why: &str| {
             Err(Rejection::invalid(Code::InvalidInput, "withdraw", kid, why))
@@ -199,13 +216,31 @@ impl Keyring {
         Ok(withdrawn)
     }
 
+    /// Refuses to have withdrawn what was not, by a rotation that is over.
+    pub fn check_withdrawn(&self, kids: &[String]) -> Result<(), Rejection> {
+        let withdrawn = |kid: &str| {
+            let old = self.old.iter().find(|old| old.key.kid.as_str() == kid);
+            old.is_some_and(OldKey::withdrawn)
+        };
+        match kids.iter().find(|kid| !withdrawn(kid)) {
+            None => Ok(()),
+            Some(kid) => {
+                let why = "is not withdrawn, and the new key signs already; give that another name";
+                Err(Rejection::invalid(Code::InvalidInput, "withdraw", kid.as_str(), why))
+            }
+        }
+    }
+
     /// Does what a seeding or a rotation said.
     pub fn apply(&mut self, change: KeyChange) {
-        let KeyChange { forget, retire, install } = change;
+        let KeyChange { forget, retire, withdraw, install } = change;
         self.old.retain(|old| !forget.contains(&old.key.kid));
         if let Some((kid, expires_at)) = retire {
             let retired = self.current.take().filter(|key| key.kid == kid);
             self.old.extend(retired.map(|key| OldKey { key, expires_at }));
+        }
+        for old in self.old.iter_mut().filter(|old| withdraw.contains(&old.key.kid)) {
+            old.expires_at = Millis::ZERO;
         }
         self.current = Some(install);
     }

@@ -376,7 +376,10 @@ fn a_store_is_given_its_first_key_once() {
         panic!("there was no key");
     };
     let install = SigningKey { kid: kid("k1"), secret: secret(1), created_at: NOW };
-    assert_eq!(change, KeyChange { forget: Vec::new(), retire: None, install });
+    assert_eq!(
+        change,
+        KeyChange { forget: Vec::new(), retire: None, withdraw: Vec::new(), install }
+    );
     keys.apply(change);
     for (last, same_secret) in [(1, true), (2, false)] {
         let again = keys.seed("k1", &secret_hex(last), NOW).unwrap();

@@ -45,7 +45,7 @@ statements! {
     retention { clear due lock }
     schema { exists namespace now types version }
     signal { arrived exists insert keyed load received remove }
-    signing_key { current insert load remove retire }
+    signing_key { current insert load remove retire withdraw }
     step { insert load remove }
     suspend_key { load put remove }
     suspension { close load put remove }

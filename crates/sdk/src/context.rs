@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::fabric::{Fabric, Input, Inputs, Report, Work};
-use crate::journal::Journal;
+use crate::journal::{Journal, Kept};
 use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, token};
 
@@ -244,7 +244,7 @@ impl Context {
         }
         let value = find();
         let step = self.0.journal.step((number, kind, name), 0, &value);
-        self.0.journal.keep(self.or_stop(step).await);
+        self.keep(self.or_stop(step).await).await;
         value
     }
 
@@ -263,18 +263,28 @@ impl Context {
 
     /// Records a step; does not come back if that is refused.
     pub(crate) async fn record(&self, step: Step) {
+        self.record_all(self.0.journal.with(step)).await;
+    }
+
+    /// Keeps a step until something follows, or there are many.
+    pub(crate) async fn keep(&self, step: Step) {
+        if self.0.journal.keep(step) == Kept::Many {
+            self.record_all(self.0.journal.kept()).await;
+        }
+    }
+
+    async fn record_all(&self, steps: Vec<Step>) {
         let (id, fence) = self.held();
-        let report = Report::Steps(RecordSteps { id, fence, steps: self.0.journal.with(step) });
+        let report = Report::Steps(RecordSteps { id, fence, steps: steps.clone() });
         self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+        self.0.journal.recorded(&steps);
     }
 
     /// Records what was remembered so far, before something rests on it that is kept elsewhere.
     async fn record_what_was_found(&self) {
         let steps = self.0.journal.found();
         if !steps.is_empty() {
-            let (id, fence) = self.held();
-            let report = Report::Steps(RecordSteps { id, fence, steps });
-            self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
+            self.record_all(steps).await;
         }
     }
 

@@ -15,6 +15,19 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
+/// Steps that are kept before they are recorded for their own sake: a command holds a thousand.
+const KEPT_MAX: usize = 500;
+
+/// How much is kept to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is too much must be recorded"]
+pub enum Kept {
+    /// It may wait.
+    Some,
+    /// It is to be recorded now.
+    Many,
+}
+
 /// A journal.
 pub struct Journal(Mutex<Inner>);
 
@@ -121,31 +134,62 @@ impl Journal {
 
     /// Keeps a step until something follows that must be recorded: if that never happens, nothing
     /// has come of it.
-    pub fn keep(&self, step: Step) {
-        self.lock().pending.push(step);
+    pub fn keep(&self, step: Step) -> Kept {
+        let pending = &mut self.lock().pending;
+        pending.push(step);
+        if pending.len() < KEPT_MAX { Kept::Some } else { Kept::Many }
     }
 
     /// What is to be recorded before something rests on it, in order: nothing, unless the time or
     /// chance is among it, because everything else is found again as it was.
     pub fn found(&self) -> Vec<Step> {
-        let pending = &mut self.lock().pending;
         let changes = |step: &Step| matches!(step.kind, StepKind::Now | StepKind::Random);
-        let mut steps =
-            if pending.iter().any(changes) { std::mem::take(pending) } else { Vec::new() };
-        steps.sort_by_key(|step| step.number);
-        steps
+        let kept = self.kept();
+        if kept.iter().any(changes) { kept } else { Vec::new() }
     }
 
     /// What is to be recorded together with `step`, in order.
     pub fn with(&self, step: Step) -> Vec<Step> {
-        self.keep(step);
-        self.kept()
-    }
-
-    /// Everything that is to be recorded, in order.
-    pub fn kept(&self) -> Vec<Step> {
-        let mut steps = std::mem::take(&mut self.lock().pending);
+        let mut steps = self.kept();
+        steps.push(step);
         steps.sort_by_key(|step| step.number);
         steps
+    }
+
+    /// Everything that is to be recorded, in order. Whoever records it [says so](Self::recorded); until
+    /// then others beside him record it too, because nobody knows who will be first.
+    pub fn kept(&self) -> Vec<Step> {
+        let mut steps = self.lock().pending.clone();
+        steps.sort_by_key(|step| step.number);
+        steps
+    }
+
+    /// These are recorded.
+    pub fn recorded(&self, steps: &[Step]) {
+        let done = |step: &Step| steps.iter().any(|one| one.number == step.number);
+        self.lock().pending.retain(|step| !done(step));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_carried_until_it_is_recorded() {
+        let journal = Journal::new(Vec::new());
+        let step = |number| {
+            let name = StepName::new("now").unwrap();
+            journal.step((number, StepKind::Now, name), 0, &number).unwrap()
+        };
+        let numbers = |steps: &[Step]| steps.iter().map(|step| step.number).collect::<Vec<_>>();
+        assert_eq!(journal.keep(step(1)), Kept::Some);
+        // Two side by side: whoever is first, the other rests on it too.
+        let (one, other) = (journal.with(step(2)), journal.with(step(0)));
+        assert_eq!((numbers(&one), numbers(&other)), (vec![1, 2], vec![0, 1]));
+        journal.recorded(&one);
+        assert_eq!(numbers(&journal.with(step(3))), [3]);
+        assert!(journal.found().is_empty());
     }
 }

@@ -132,9 +132,9 @@ impl Caller {
 
 /// Sends a request and reads its answer, or why there is none.
 async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
-    let response = request.send().await.map_err(|error| transport(&error))?;
+    let response = request.send().await.map_err(transport)?;
     let status = response.status();
-    let body = response.bytes().await.map_err(|error| transport(&error))?;
+    let body = response.bytes().await.map_err(transport)?;
     if status.is_success() {
         return serde_json::from_slice(&body).map_err(|error| unreadable(status, &error));
     }
@@ -145,9 +145,12 @@ async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> 
     }
 }
 
-fn transport(error: &reqwest::Error) -> Error {
-    let mut said = error.to_string();
-    let mut source = std::error::Error::source(error);
+/// Where it was to go, and why it did not get there. Without the path: a link is a secret.
+fn transport(error: reqwest::Error) -> Error {
+    let server = error.url().map(|url| format!("{}: ", url.origin().ascii_serialization()));
+    let error = error.without_url();
+    let mut said = format!("{}{error}", server.unwrap_or_default());
+    let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
         said = format!("{said}: {cause}");
         source = cause.source();

@@ -137,8 +137,9 @@ const ANSWERS = {
     if (payload) body.payload = payloadOf(payload);
     return { path: 'signals', body, done: `“${name}” was sent to ${dataset.name}` };
   },
-  resume({ elements }) {
-    return { path: 'resume', body: { reason: elements.reason.value.trim() }, done: 'It goes on' };
+  resume({ elements, dataset }) {
+    const body = { reason: elements.reason.value.trim(), suspension_id: dataset.suspension };
+    return { path: 'resume', body, done: 'It goes on' };
   },
 };
 
@@ -237,9 +238,9 @@ function signalForm(point) {
   el('span', { class: 'buttons' }, sendButton(key, 'Send', { class: 'primary' })));
 }
 
-function resumeForm(execution) {
-  const key = `resume ${execution}`;
-  return answerForm('resume', key, { 'data-execution': execution },
+function resumeForm(s) {
+  const key = `resume ${s.suspension_id}`;
+  return answerForm('resume', key, { 'data-execution': s.execution_id, 'data-suspension': s.suspension_id },
     field('Reason', { name: 'reason', required: '', maxlength: 4096, placeholder: 'why it need not wait' }),
     el('span', { class: 'buttons' }, sendButton(key, 'Resume', {})));
 }
@@ -264,8 +265,8 @@ function asks(s, points) {
     el('div', { class: 'ask', 'data-key': point.waitpoint_id }, point.approval ? decision(point) : signalWanted(point)));
 }
 
-const letGoOn = (title, execution) =>
-  el('div', { class: 'ask', 'data-key': 'operator' }, el('h3', {}, title), resumeForm(execution));
+const letGoOn = (title, s) =>
+  el('div', { class: 'ask', 'data-key': 'operator' }, el('h3', {}, title), resumeForm(s));
 
 function decision(point) {
   const { needed, by, not_by: notBy, subject, subject_digest: digest, approved_by: approved } = point.approval;
@@ -356,7 +357,7 @@ function inboxCard(s) {
         el('span', { class: 'state is-suspended' }, el('i'), words(s.reason)),
         el('small', {}, 'asked ', when(s.suspended_at), ' · ', untilWords(s)))),
     own, own.length > 1 ? el('p', { class: 'whole' }, `In all it waits for ${conditionWords(s.resume_condition)}.`) : null,
-    wantsOperator(s) ? letGoOn('An operator may let it go on', id) : null,
+    wantsOperator(s) ? letGoOn('An operator may let it go on', s) : null,
     own.length === 0 && more && !wantsOperator(s) ? el('p', { class: 'whole' }, el('a', { href }, 'Open it to answer.')) : null);
 }
 
@@ -386,7 +387,7 @@ function waitSection({ snapshot: x, waits: { suspension: s, points } }) {
     el('h2', { class: 'card-title' }, open ? 'Waits' : 'Open waitpoints'),
     open ? [el('dl', { class: 'facts' }, fact('For', conditionWords(s.resume_condition)), fact('Since', when(s.suspended_at)),
       fact('Until', untilWords(s)), fact('Why', words(s.reason), `asked by ${words(s.requested_by)}`)),
-    ...asks(s, points), letGoOn('Let it go on, whatever it waits for', x.execution_id)] : null,
+    ...asks(s, points), letGoOn('Let it go on, whatever it waits for', s)] : null,
     kept);
 }
 

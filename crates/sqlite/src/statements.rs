@@ -43,7 +43,7 @@ statements! {
     ready { head insert promote remove }
     schema { exists version }
     signal { arrived exists insert keyed load received remove }
-    signing_key { insert load remove retire }
+    signing_key { insert load remove retire withdraw }
     step { insert load remove }
     suspend_key { load put remove }
     suspension { close load put remove }

@@ -30,7 +30,8 @@ pub struct RotateRequest {
     #[serde(default = "grace_ms")]
     #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub grace_ms: u64,
-    /// Keys before that one whose tokens and links are no longer accepted, whatever grace they had.
+    /// Keys before that one whose tokens and links are no longer accepted, whatever grace they had, and
+    /// that never come back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withdraw: Vec<String>,
 }

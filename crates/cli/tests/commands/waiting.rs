@@ -423,7 +423,7 @@ async fn keys_are_listed_and_replaced_without_a_word_of_their_secrets() {
         exit 2
     "#]]);
     withdraw("k1").is(&expect![[r#"
-        last signs now; what next signed is no longer accepted; 1 older key is gone
+        last signs now; what k1 and next signed is no longer accepted
     "#]]);
     let said = run(&stage, &["keys", "rotate", "-o", "json"]).out;
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();

@@ -106,14 +106,40 @@ pub async fn a_rotation_may_withdraw_earlier_keys(w: Arc<World>) {
         assert_eq!(code(w.run(withdraw(&["a", kid])).await), Code::InvalidInput);
     }
     assert_eq!(kids(&w).await, ["c", "a", "b"], "nothing was changed");
-    let rotated = Rotated::Rotated { previous_kid: Some("c".to_owned()), gc_count: 1 };
-    assert_eq!(w.run(withdraw(&["a", "a"])).await, Ok(rotated));
+    let rotated =
+        |before: &str| Ok(Rotated::Rotated { previous_kid: Some(before.to_owned()), gc_count: 0 });
+    assert_eq!(w.run(withdraw(&["a", "a"])).await, rotated("c"));
     assert_eq!(w.run(withdraw(&["a"])).await, Ok(Rotated::Noop), "sent twice");
+    assert_eq!(code(w.run(withdraw(&["b"])).await), Code::InvalidInput, "not withdrawn by that");
     assert_eq!(kids(&w).await, ["d", "b", "c"]);
-    assert_eq!(code(w.run(by[0].signal(&w, "go")).await), Code::InvalidToken);
+    assert_eq!(code(w.run(by[0].signal(&w, "go")).await), Code::TokenExpired);
     for mailbox in &by[1..] {
         w.deliver(mailbox.signal(&w, "go")).await;
     }
+    // It never comes back, whatever it is called, and however much time passes.
+    w.pass(20_000);
+    assert_eq!(w.run(rotate("e", '5', 0)).await.map(|_| ()), Ok(()));
+    assert_eq!(code(w.run(rotate("a", '6', 0)).await), Code::RotationConflict);
+    assert_eq!(code(w.run(rotate("f", '1', 0)).await), Code::InvalidSecretHex);
+    assert_eq!(code(w.run(by[0].signal(&w, "go")).await), Code::TokenExpired);
+}
+
+/// A key is replaced and withdrawn by one batch.
+pub async fn keys_are_replaced_and_withdrawn_together(w: Arc<World>) {
+    w.run(rotate("a", '1', 0)).await.expect("there is none");
+    let by_a = listening(&w).await;
+    let last = RotateKey { withdraw: vec!["a".to_owned()], ..rotate("c", '3', 10_000) };
+    let done = w.batch(vec![rotate("b", '2', 10_000).into(), last.into()]).await;
+    assert!(done.iter().all(Result::is_ok), "{done:?}");
+    assert_eq!(kids(&w).await, ["c", "b"]);
+    assert_eq!(code(w.run(by_a.signal(&w, "go")).await), Code::TokenExpired);
+    let three = [("d", "b"), ("e", "c"), ("f", "d")].map(|(kid, old)| {
+        let withdraw = vec![old.to_owned()];
+        RotateKey { withdraw, ..rotate(kid, kid.chars().next().expect("one"), 10_000) }.into()
+    });
+    let done = w.batch(three.to_vec()).await;
+    assert!(done.iter().all(Result::is_ok), "{done:?}");
+    assert_eq!(kids(&w).await, ["f", "e"]);
 }
 
 /// Rotating to the current key is nothing; to a name that means another secret, a conflict.

@@ -7,6 +7,7 @@ use ff_core::command::Reply;
 use ff_core::condition::{Distinct, ResumeCondition};
 use ff_core::decide::close_waitpoint::CloseWaitpoint;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::error::Code;
 use ff_core::execution::{Fence, State};
@@ -118,6 +119,43 @@ pub async fn a_pending_waitpoint_outlives_its_attempt(w: Arc<World>) {
     let token = w.run(again).await.expect("it is known").expect("its key is there");
     assert_eq!(token.as_str(), mailbox.token);
     assert!(use_pending(&w, &mailbox, next, single("callback", None)).await);
+}
+
+/// A replay takes every step again, and knows nothing of what was made before: nothing arrives there.
+pub async fn a_replay_closes_what_nobody_waited_at(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    let mailbox = w.pending(id, fence, "callback").await;
+    w.complete(id, fence).await.expect("it is held");
+    w.run(Replay { id, reason: "again".to_owned() }).await.expect("it has ended");
+    assert_eq!(code(w.run(mailbox.signal(&w, "late")).await), Code::WaitpointClosed);
+    let never = WaitpointState::Closed {
+        at: w.now(),
+        reason: CloseReason::NeverCommitted,
+        activated_at: None,
+    };
+    assert_eq!(w.waitpoint(&mailbox).await.state, never);
+    // One that failed goes on with what it has recorded, and so with what it made.
+    let (id, fence) = w.running(json!({})).await;
+    let mailbox = w.pending(id, fence, "callback").await;
+    w.cancel(id).await.expect("it runs");
+    w.run(Replay { id, reason: "again".to_owned() }).await.expect("it has ended");
+    w.deliver(mailbox.signal(&w, "early")).await;
+}
+
+/// A waitpoint that is closed has no token any more.
+pub async fn a_closed_waitpoint_is_not_made_again(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    let mailbox = w.pending(id, fence, "callback").await;
+    w.run(CloseWaitpoint { id, fence, waitpoint: mailbox.waitpoint }).await.expect("it is held");
+    let again = CreateWaitpoint {
+        id,
+        fence,
+        waitpoint: mailbox.waitpoint,
+        key: waitpoint_key("callback"),
+        expires_in_ms: 1,
+        steps: Vec::new(),
+    };
+    assert_eq!(code(w.run(again).await), Code::WaitpointClosed);
 }
 
 /// What says that a waitpoint was made is recorded with it, or neither is.

@@ -53,6 +53,8 @@ macro_rules! wait_suite {
                 buffered_signals_count_with_later_ones
                 a_pending_waitpoint_outlives_its_attempt
                 a_waitpoint_is_recorded_with_the_steps_that_tell_of_it
+                a_replay_closes_what_nobody_waited_at
+                a_closed_waitpoint_is_not_made_again
                 waitpoints_belong_to_who_holds_the_execution
                 only_own_pending_waitpoints_can_be_used
                 a_pending_waitpoint_expires
@@ -91,6 +93,7 @@ macro_rules! wait_suite {
                 a_store_is_given_its_first_key
                 keys_verify_until_their_grace_is_over
                 a_rotation_may_withdraw_earlier_keys
+                keys_are_replaced_and_withdrawn_together
                 a_kid_means_one_secret
                 malformed_keys_are_refused
             }

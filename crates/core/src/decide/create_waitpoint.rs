@@ -1,7 +1,7 @@
 //! Create a waitpoint while the execution runs, so that its token can be handed out before anybody waits.
 //!
 //! Signals that arrive there are kept until the execution suspends on it, or it expires. Sent twice with
-//! the same id: the same answer.
+//! the same id: the same answer, until it is closed.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WaitEffects, WaitKey, Work
 use crate::ids::ExecutionId;
 use crate::limits::{Config, DURATION_MS_MAX};
 use crate::step::Step;
-use crate::suspension::WaitpointState;
+use crate::suspension::{WaitpointState, WaitpointWord};
 use crate::text::WaitpointKey;
 use crate::token::Token;
 
@@ -75,6 +75,10 @@ impl Decide for CreateWaitpoint {
         let index = active.attempt.index;
         let steps = steps::new_records(x.id, &self.steps, (index, at), have)?;
         if let Some(known) = have.waits.waitpoint(x.id, self.waitpoint) {
+            if known.state.word() == WaitpointWord::Closed {
+                let said = format!("waitpoint {} of {} is closed", known.id, x.id);
+                return Err(Rejection::new(Code::WaitpointClosed, said));
+            }
             if known.key == self.key {
                 let reply = token(known, have.waits.keyring.as_ref(), at);
                 let held = if steps.is_empty() { None } else { LeaseRow::of(x) };

@@ -128,13 +128,14 @@ impl Decide for RotateKey {
         let keys: Keyring = have.waits.keyring.clone().unwrap_or_default();
         let rotation = keys.rotate(&self.kid, &self.secret_hex.0, self.grace_ms, cx.now)?;
         Ok(match rotation {
-            Rotation::Noop { .. } => Change::none(Rotated::Noop),
+            Rotation::Noop { .. } => {
+                keys.check_withdrawn(&self.withdraw)?;
+                Change::none(Rotated::Noop)
+            }
             Rotation::Rotated { previous_kid, change: mut rotated, .. } => {
                 let previous_kid = previous_kid.map(|kid| kid.to_string());
-                let withdrawn = keys.withdraw(&self.withdraw)?;
-                rotated.forget.extend(withdrawn);
-                rotated.forget.sort();
-                rotated.forget.dedup();
+                rotated.withdraw = keys.withdraw(&self.withdraw)?;
+                rotated.forget.retain(|kid| !rotated.withdraw.contains(kid));
                 let gc_count = rotated.forget.len();
                 change(Rotated::Rotated { previous_kid, gc_count }, rotated)
             }

@@ -43,7 +43,12 @@ impl Signer {
         }
         let kid = Kid::new(FIRST_KID).expect("a valid name");
         let key = SigningKey { kid, secret: Secret::new(bytes), created_at: cx.now };
-        let change = KeyChange { forget: Vec::new(), retire: None, install: key.clone() };
+        let change = KeyChange {
+            forget: Vec::new(),
+            retire: None,
+            withdraw: Vec::new(),
+            install: key.clone(),
+        };
         Self { key, change: Some(change) }
     }
 

@@ -12,9 +12,10 @@ use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Counts, Ending, Execution, Next, Runnable, State, Terminal};
 use crate::flow::{Counters, Edge, EdgeState, Flow, FlowState, Group, GroupState};
-use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::Config;
+use crate::suspension::{CloseReason, Waitpoint, WaitpointState};
 
 /// Run a finished execution again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Decide for Replay {
     }
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
-        let mut keys = vec![Key::Execution(self.id)];
+        let mut keys = vec![Key::Execution(self.id), Key::Wait(WaitKey::Waitpoints(self.id))];
         let Ok(x) = have.execution(self.id) else { return keys };
         // However it stands now: it may end, or be skipped, earlier in the same batch.
         if let Some(flow) = x.flow() {
@@ -81,7 +82,16 @@ impl Decide for Replay {
             Some(flow) => in_flow(have, flow, (replayed, terminal), cx)?,
         };
         change.effects.attempt = terminal.last_attempt(x.id);
-        change.effects.cleared = matches!(terminal.ending, Ending::Success { .. }).then_some(x.id);
+        if matches!(terminal.ending, Ending::Success { .. }) {
+            change.effects.cleared = Some(x.id);
+            // Nobody knows of them any more: signals sent there would be kept for nobody.
+            let pending = |row: &&Waitpoint| matches!(row.state, WaitpointState::Pending { .. });
+            let own = have.waits.waitpoints_of(x.id).filter(pending);
+            let never = CloseReason::NeverCommitted;
+            let waitpoints = own.map(|row| row.closed(cx.at(x), never)).collect();
+            let waits = WaitEffects { waitpoints, ..WaitEffects::default() };
+            change.effects.waits = Some(Box::new(waits));
+        }
         change.effects.events.insert(0, event);
         Ok(change)
     }

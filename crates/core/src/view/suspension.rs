@@ -167,12 +167,26 @@ impl WaitpointSnapshot {
     }
 }
 
-/// The first decision that a condition asks for at a waitpoint.
+/// The decision that a condition asks for at a waitpoint: of several, the first that is still open.
 fn approval(
     condition: &ResumeCondition,
     row: &Waitpoint,
     arrived: &[&Arrival],
 ) -> Option<ApprovalView> {
+    let mut asked = Vec::new();
+    approvals(condition, row, arrived, &mut asked);
+    let open = asked.iter().position(|one| {
+        u32::try_from(one.approved_by.len()).is_ok_and(|approved| approved < one.needed)
+    });
+    asked.into_iter().nth(open.unwrap_or_default())
+}
+
+fn approvals(
+    condition: &ResumeCondition,
+    row: &Waitpoint,
+    arrived: &[&Arrival],
+    all: &mut Vec<ApprovalView>,
+) {
     match condition {
         ResumeCondition::Approval { waitpoint, needed, by, not_by, subject }
             if *waitpoint == row.key =>
@@ -181,22 +195,22 @@ fn approval(
             let seen: Vec<_> = own.map(|signal| signal.seen(&row.key)).collect();
             let counted = condition.contributing(&seen).into_iter().map(|at| &seen[at]);
             let approved = counted.filter(|one| Word::of(one.name) == Some(Word::Approved));
-            Some(ApprovalView {
+            all.push(ApprovalView {
                 needed: *needed,
                 by: by.clone(),
                 not_by: not_by.clone(),
                 subject: subject.clone(),
                 subject_digest: subject.as_deref().map(digest),
                 approved_by: approved.map(|one| one.source_identity.to_owned()).collect(),
-            })
+            });
         }
         ResumeCondition::AllOf(members) => {
-            members.iter().find_map(|member| approval(member, row, arrived))
+            members.iter().for_each(|member| approvals(member, row, arrived, all));
         }
         ResumeCondition::Approval { .. }
         | ResumeCondition::Single { .. }
         | ResumeCondition::OperatorOnly
         | ResumeCondition::TimeoutOnly
-        | ResumeCondition::Count { .. } => None,
+        | ResumeCondition::Count { .. } => {}
     }
 }

@@ -102,7 +102,7 @@ impl Engine {
         let link = self.opened(text).await?;
         let (payload, encoding) = payload.unzip();
         let identity = link.source_identity.map(|by| by.to_string());
-        self.deliver_signal(DeliverSignal {
+        let delivered = self.deliver_signal(DeliverSignal {
             id: link.execution,
             waitpoint: link.waitpoint,
             signal: token::signal_id(text),
@@ -119,8 +119,14 @@ impl Engine {
             encoding: encoding.flatten(),
             payload,
             resume_delay_ms: None,
-        })
-        .await
+        });
+        match delivered.await {
+            // It was trimmed, and its waitpoints with it.
+            Err(error) if error.code() == Code::ExecutionNotFound => {
+                Err(Rejection::from(Refused::Invalid).into())
+            }
+            delivered => delivered,
+        }
     }
 
     /// What a link says, if we signed it.

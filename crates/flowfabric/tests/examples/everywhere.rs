@@ -271,8 +271,8 @@ async fn a_deployment_survives_a_crash_at_every_point() {
 
 #[tokio::test]
 async fn a_checkout_survives_a_crash_at_every_point() {
-    // The waitpoint is made, and recorded; the charge, the question, its answer, and the end.
-    at_every_point(6, |place, death| async move {
+    // The waitpoint is made; the charge, the question, its answer, and the end.
+    at_every_point(5, |place, death| async move {
         let place = place.open().await;
         let (provider, charges) = webhook_callback::Provider::new();
         let web = Client::clone(&place.fabric);

@@ -326,7 +326,7 @@ async fn more_than_a_step_can_hold_may_come_before_somebody_waits() {
         let mailbox = ctx.state::<Arc<Mailbox>>();
         let answer = ctx.waitpoint("answer").await?;
         ctx.step("hand out", |info| mailbox.take(info, &answer)).await?;
-        Ok(ctx.wait_for::<String>(&answer).await?.len())
+        Ok(ctx.wait_for::<String>(&answer).count(20, Distinct::Signals).await?.len())
     }
     let place = every_place()[0].open().await;
     let mailbox = Arc::new(Mailbox::default());

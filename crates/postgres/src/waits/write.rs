@@ -38,6 +38,8 @@ struct KeyRows<'s> {
     forgotten: BTreeSet<&'s Kid>,
     /// The key that was current before the batch.
     retired: Option<(&'s Kid, Millis)>,
+    /// Old ones that end before their time.
+    withdrawn: BTreeSet<&'s Kid>,
     /// New ones, each with its end if it was replaced in the same batch.
     installed: Vec<(&'s SigningKey, Option<Millis>)>,
 }
@@ -47,7 +49,7 @@ impl<'s> KeyRows<'s> {
     /// same as that of one after the other.
     fn new(changes: &'s [KeyChange]) -> Self {
         let mut rows = Self::default();
-        for KeyChange { forget, retire, install } in changes {
+        for KeyChange { forget, retire, withdraw, install } in changes {
             for kid in forget {
                 let own = rows.installed.len();
                 rows.installed.retain(|(key, _)| key.kid != *kid);
@@ -59,6 +61,12 @@ impl<'s> KeyRows<'s> {
                 match rows.installed.iter_mut().find(|(key, _)| key.kid == *kid) {
                     Some((_, end)) => *end = Some(*expires_at),
                     None => rows.retired = Some((kid, *expires_at)),
+                }
+            }
+            for kid in withdraw {
+                match rows.installed.iter_mut().find(|(key, _)| key.kid == *kid) {
+                    Some((_, end)) => *end = Some(Millis::ZERO),
+                    None => drop(rows.withdrawn.insert(kid)),
                 }
             }
             rows.installed.push((install, None));
@@ -75,6 +83,11 @@ impl<'s> KeyRows<'s> {
         if let Some((kid, expires_at)) = self.retired {
             let params = Params::new().text(Some(kid.as_str())).number(expires_at.0);
             steps.push(Step::Run(signing_key::retire, params));
+        }
+        if !self.withdrawn.is_empty() {
+            let kids = self.withdrawn.iter().map(|kid| kid.as_str());
+            let params = Params::new().all(kids, Type::TEXT_ARRAY).number(Millis::ZERO.0);
+            steps.push(Step::Run(signing_key::withdraw, params));
         }
         if !self.installed.is_empty() {
             let rows = self.installed.iter();

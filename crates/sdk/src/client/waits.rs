@@ -81,10 +81,12 @@ impl Handle {
         DecisionCall { handle: self.clone(), word, who, at: None, subject: Ok(None), comment: None }
     }
 
-    /// Lets it go on, whatever it waits for; where it stands then.
+    /// Lets it go on, whatever it waits for now; where it stands then. If it waits for something else
+    /// by the time that this arrives, it is not let go.
     pub async fn resume(&self, reason: impl Into<String>) -> Result<PublicState, Error> {
-        let resume =
-            Resume { id: self.id, suspension: None, reason: reason.into(), resume_delay_ms: 0 };
+        let last = self.fabric.suspension(self.id).await?;
+        let suspension = last.filter(|last| last.open).map(|last| last.suspension_id);
+        let resume = Resume { id: self.id, suspension, reason: reason.into(), resume_delay_ms: 0 };
         self.fabric.resume(resume).await
     }
 }

@@ -61,7 +61,7 @@ impl Context {
         self.extend(Graph { nodes, ..Graph::default() }).await;
         // Until it is recorded with another step, its name finds it again.
         let step = journal.step((number, StepKind::Run, name), 0, &id);
-        journal.keep(self.or_stop(step).await);
+        self.keep(self.or_stop(step).await).await;
         id
     }
 
@@ -122,7 +122,7 @@ impl Context {
         }
         if tasks.is_empty() {
             let step = journal.step((number, StepKind::Run, name), 0, &[(); 0]);
-            journal.keep(self.or_stop(step).await);
+            self.keep(self.or_stop(step).await).await;
             return Vec::new();
         }
         let nodes = self.or_stop(self.nodes(number, tasks)).await;

@@ -258,6 +258,7 @@ impl Context {
         };
         let refused = match persistently(|| self.0.fabric.suspend(suspend.clone())).await {
             Ok(true) => {
+                journal.recorded(&suspend.steps);
                 // If this wait is dropped, the next one is to find its answer.
                 suspend.steps.into_iter().for_each(|step| journal.learn(step));
                 return Ok(asked);
@@ -269,9 +270,6 @@ impl Context {
         let his = [Code::InvalidInput, Code::WaitpointNotPending, Code::PendingWaitpointExpired];
         if !his.iter().any(|code| refused.is(*code)) {
             return self.interrupt(Interrupt::Stopped(refused)).await;
-        }
-        for step in suspend.steps.into_iter().filter(|step| step.number != number) {
-            journal.keep(step);
         }
         Err(refused)
     }

@@ -14,6 +14,10 @@ use crate::fabric::Report;
 /// Reports that may wait to be sent; a worker holds no more executions than this.
 const WAITING_MAX: usize = 10_000;
 
+/// Bytes in a request after which no more are added: with one more of the largest, and written as JSON,
+/// it is still one that a server takes.
+const BYTES_MAX: usize = 2 << 20;
+
 /// Requests under way.
 const REQUESTS: usize = 2;
 
@@ -43,10 +47,13 @@ async fn drive(caller: Caller, mut waiting: mpsc::Receiver<Waiting>) {
     let requests = Arc::new(Semaphore::new(REQUESTS));
     while let Some(first) = waiting.recv().await {
         let under_way = Arc::clone(&requests).acquire_owned().await;
+        let mut bytes = first.0.bytes();
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
+            && bytes < BYTES_MAX
             && let Ok(next) = waiting.try_recv()
         {
+            bytes += next.0.bytes();
             batch.push(next);
         }
         let caller = caller.clone();

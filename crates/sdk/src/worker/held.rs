@@ -36,15 +36,22 @@ impl Held {
 
     /// Holds one more; the token fires when it is lost.
     pub fn add(&self, work: &Work) -> CancellationToken {
+        self.hold(work.id, work.fence)
+    }
+
+    fn hold(&self, id: ExecutionId, fence: Fence) -> CancellationToken {
         let lost = CancellationToken::new();
-        let lease = Lease { fence: work.fence, renewed: Instant::now(), lost: lost.clone() };
-        self.lock().insert(work.id, lease);
+        let lease = Lease { fence, renewed: Instant::now(), lost: lost.clone() };
+        self.lock().insert(id, lease);
         lost
     }
 
-    /// Holds it no longer.
-    pub fn remove(&self, id: ExecutionId) {
-        self.lock().remove(&id);
+    /// Holds it no longer. If it was claimed anew meanwhile, that lease is another.
+    pub fn remove(&self, id: ExecutionId, fence: Fence) {
+        let mut held = self.lock();
+        if held.get(&id).is_some_and(|lease| lease.fence == fence) {
+            held.remove(&id);
+        }
     }
 
     fn all(&self) -> Vec<(ExecutionId, Fence)> {
@@ -53,14 +60,14 @@ impl Held {
         kept.map(|(id, lease)| (*id, lease.fence)).collect()
     }
 
-    fn renewed(&self, id: ExecutionId, at: Instant) {
-        if let Some(lease) = self.lock().get_mut(&id) {
+    fn renewed(&self, id: ExecutionId, fence: Fence, at: Instant) {
+        if let Some(lease) = self.lock().get_mut(&id).filter(|lease| lease.fence == fence) {
             lease.renewed = at;
         }
     }
 
-    fn lose(&self, id: ExecutionId, why: &Error) {
-        if let Some(lease) = self.lock().get(&id) {
+    fn lose(&self, id: ExecutionId, fence: Fence, why: &Error) {
+        if let Some(lease) = self.lock().get(&id).filter(|lease| lease.fence == fence) {
             tracing::info!(%id, %why, "the execution is no longer ours");
             lease.lost.cancel();
         }
@@ -108,12 +115,33 @@ async fn renew(crew: &Crew, leases: &[(ExecutionId, Fence)], at: Instant) -> boo
             return false;
         }
     };
-    for ((id, _), answer) in leases.iter().zip(answers) {
+    for ((id, fence), answer) in leases.iter().zip(answers) {
         match answer {
-            Ok(()) => crew.held.renewed(*id, at),
+            Ok(()) => crew.held.renewed(*id, *fence, at),
             Err(error) if error.retryable() => tracing::warn!(%id, %error, "cannot renew yet"),
-            Err(error) => crew.held.lose(*id, &error),
+            Err(error) => crew.held.lose(*id, *fence, &error),
         }
     }
     true
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_earlier_lease_is_nothing_to_a_later_one() {
+        let (held, id) = (Held::default(), ExecutionId::FIRST);
+        let fence = |lease_epoch| Fence { attempt_index: 0, lease_epoch };
+        held.hold(id, fence(1));
+        let later = held.hold(id, fence(3));
+        held.lose(id, fence(1), &Error::permanent("gone"));
+        held.remove(id, fence(1));
+        assert_eq!((held.all(), later.is_cancelled()), (vec![(id, fence(3))], false));
+        held.lose(id, fence(3), &Error::permanent("gone"));
+        assert!(later.is_cancelled());
+        held.remove(id, fence(3));
+        assert_eq!(held.len(), 0);
+    }
 }

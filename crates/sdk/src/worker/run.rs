@@ -75,7 +75,7 @@ pub async fn run(crew: Arc<Crew>, work: Work, lost: CancellationToken) {
         () = whole.instrument(span) => {}
         () = crew.dropped.cancelled() => {}
     }
-    crew.held.remove(id);
+    crew.held.remove(id, fence);
     crew.freed.notify_one();
 }
 
@@ -214,10 +214,26 @@ async fn say(crew: &Crew, report: Report, lost: &CancellationToken) {
         said = said => match said {
             Ok(()) => {}
             // Taken away or finished meanwhile: somebody else has it, or it is over.
-            Err(error) => tracing::info!(%error, "the report was refused"),
+            Err(error) if says_that_it_is_lost(&error) => {
+                tracing::info!(%error, "the report was refused");
+            }
+            Err(error) => match refused(&report, &error) {
+                Some(fail) => Box::pin(say(crew, fail, lost)).await,
+                None => tracing::warn!(%error, "the report was refused"),
+            },
         },
         () = lost.cancelled() => tracing::info!("the report came too late"),
     }
+}
+
+/// What is said of an execution whose result cannot be kept: nobody else would have more luck with it.
+fn refused(report: &Report, error: &Error) -> Option<Report> {
+    let Report::Complete(Complete { id, fence, .. }) = report else { return None };
+    let mut reason = format!("its result was refused: {error}");
+    truncate(&mut reason, REASON_BYTES_MAX);
+    let category = Category::new("result").expect("a valid category");
+    let (id, fence, class) = (*id, *fence, FailureClass::Permanent);
+    Some(Report::Fail(Fail { id, fence, reason, category, class }))
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {

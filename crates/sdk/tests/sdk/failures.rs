@@ -31,6 +31,7 @@ async fn a_failure_says_of_what_sort_it_is() {
         })
         .handle("panics", async |_: Context, n: u32| -> Result<u32> { panic!("oh no, {n}") })
         .handle("typed", async |_: Context, _: String| Ok::<_, Error>(()))
+        .handle("large", async |_: Context, _: u32| Ok::<_, Error>("x".repeat(2 << 20)))
         .start()
         .unwrap();
     let made = create(&client, "plain").await;
@@ -45,6 +46,10 @@ async fn a_failure_says_of_what_sort_it_is() {
     let (category, reason, attempts) = failure(&engine, &made).await;
     assert_eq!((category.as_str(), attempts), ("input", 1));
     assert!(reason.contains("expected a string"), "{reason}");
+    let made = create(&client, "large").await;
+    let (category, reason, attempts) = failure(&engine, &made).await;
+    assert_eq!((category.as_str(), attempts), ("result", 1));
+    assert!(reason.starts_with("its result was refused: "), "{reason}");
     running.stop().await.unwrap();
 }
 

@@ -125,6 +125,22 @@ async fn chance_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_remembered_is_recorded_however_much_it_is() {
+    async fn curious(ctx: Context, (): ()) -> Result<u64> {
+        for _ in 0..1_999 {
+            ctx.random().await;
+        }
+        let last = ctx.random().await;
+        ctx.step("tell", async || Ok::<_, Error>(last)).await
+    }
+    let (_, client) = open();
+    let running = worker(&client).handle("curious", curious).start().unwrap();
+    let made = client.create("curious", ()).await.unwrap();
+    made.result::<u64>().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_step_has_retries_of_its_own_and_a_token_that_stays() {
     async fn shaky(ctx: Context, (): ()) -> Result<u32> {
         let world = ctx.state::<Arc<World>>();

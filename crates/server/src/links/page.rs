@@ -42,7 +42,7 @@ pub fn offer(offer: &OfferAnswer) -> Response {
         Err(_) => format!("Send “<bdi>{}</bdi>”", escape(&offer.signal_name)),
     };
     let mut body = format!("<h1>{does}?</h1><dl>");
-    if let Some(subject) = offer.subject_text.as_ref().or(offer.subject.as_ref()) {
+    if let Some(subject) = &offer.subject_text {
         put(&mut body, "What", subject);
     }
     let who = offer.source_identity.as_deref();
@@ -51,7 +51,11 @@ pub fn offer(offer: &OfferAnswer) -> Response {
     put(&mut body, "Waitpoint", &offer.waitpoint_key);
     put(&mut body, "Execution", &offer.execution_id.to_string());
     body.push_str("</dl>");
-    if offer.open {
+    // Nobody decides on what he cannot see.
+    let unseen = offer.subject.is_some() && offer.subject_text.is_none();
+    if offer.open && unseen {
+        body.push_str("<p>It is not asked yet. Open this again in a moment.</p>");
+    } else if offer.open {
         let form = format!("<form method=\"post\"><button>{does}</button></form>");
         body.push_str(&form);
     } else {
@@ -100,9 +104,17 @@ pub fn refusal(refused: Refused) -> Response {
         Some(Code::TokenExpired) => {
             ("This link is too old.", "Ask whoever sent it to you for a new one.")
         }
-        Some(Code::WaitpointClosed | Code::TargetNotSignalable) => {
+        Some(Code::WaitpointClosed | Code::TargetNotSignalable | Code::PendingWaitpointExpired) => {
             ("This is not waited for any more.", "There is nothing more to do.")
         }
+        Some(Code::SubjectMismatch) => (
+            "What is to be decided on has changed since this link was made.",
+            "Ask whoever sent it to you for a new one.",
+        ),
+        Some(Code::SignalLimitExceeded) => (
+            "Too much was sent there already.",
+            "Tell whoever sent you the link: an operator must look at it.",
+        ),
         Some(_) | None => (problem.title.as_str(), problem.hint.as_str()),
     };
     let mut body = format!("<h1>Not sent</h1><p>{} {}</p><dl>", escape(why), escape(next));

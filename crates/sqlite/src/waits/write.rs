@@ -1,5 +1,6 @@
 //! Writing what a fold decided about suspensions and keys.
 
+use ff_core::Millis;
 use ff_core::backend::StoreError;
 use ff_core::fold::WaitWrites;
 use ff_core::ids::ExecutionId;
@@ -84,6 +85,9 @@ fn change_keys(tx: &Transaction<'_>, change: &KeyChange) -> Result<(), StoreErro
     }
     if let Some((kid, expires_at)) = &change.retire {
         run(tx, signing_key::retire, (kid.as_str(), expires_at.0))?;
+    }
+    for kid in &change.withdraw {
+        run(tx, signing_key::withdraw, (kid.as_str(), Millis::ZERO.0))?;
     }
     let new = &change.install;
     run(tx, signing_key::insert, (new.kid.as_str(), new.secret.bytes(), new.created_at.0))

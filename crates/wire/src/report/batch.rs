@@ -3,6 +3,7 @@
 //! A report is one flat object. A field that its operation does not take is refused, as it would be
 //! on a route of its own.
 
+use ff_core::decide::Decide as _;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::delay::Delay;
 use ff_core::decide::fail::Fail;
@@ -159,6 +160,18 @@ impl Order {
             Self::Release(release) => release.id,
             Self::Progress(progress) => progress.id,
             Self::Steps(steps) => steps.id,
+        }
+    }
+
+    /// About how large it is.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Complete(complete) => complete.bytes(),
+            Self::Fail(fail) => fail.bytes(),
+            Self::Delay(delay) => delay.bytes(),
+            Self::Release(release) => release.bytes(),
+            Self::Progress(progress) => progress.bytes(),
+            Self::Steps(steps) => steps.bytes(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
+use ff_core::limits::DURATION_MS_MAX;
 use ff_core::step::{Step, StepKind};
 use ff_core::text::{StepName, WaitpointKey};
 use ff_core::{Code, Rejection};
@@ -14,8 +15,8 @@ use super::Context;
 use crate::Error;
 use crate::pauses::persistently;
 
-/// How long a waitpoint waits to be used, unless said.
-const EXPIRES_AFTER: Duration = Duration::from_hours(24);
+/// How long a waitpoint waits to be used, unless said: nothing arrives there after its execution ended.
+const EXPIRES_AFTER: Duration = Duration::from_millis(DURATION_MS_MAX);
 
 impl Context {
     /// Makes a waitpoint: hand its token or a link out in a step, then [wait](Context::wait_for) there.
@@ -44,7 +45,7 @@ pub struct WaitpointCall<'c> {
 }
 
 impl WaitpointCall<'_> {
-    /// Closes it after this (default a day), unless the execution waits there by then.
+    /// Closes it after this (default ten years), unless the execution waits there by then.
     pub fn expires_after(mut self, length: Duration) -> Self {
         self.expires_after = length;
         self
@@ -66,13 +67,8 @@ impl WaitpointCall<'_> {
         // In one commit: what was made without a word of it would be made again by whoever runs next,
         // and signals to it would be lost.
         let steps = journal.with(context.or_stop(step).await);
-        if let Err(refused) = waitpoint.ask(steps.clone()).await {
-            steps
-                .into_iter()
-                .filter(|step| step.number != number)
-                .for_each(|step| journal.keep(step));
-            return Err(refused);
-        }
+        waitpoint.ask(steps.clone()).await?;
+        journal.recorded(&steps);
         Ok(waitpoint)
     }
 }
