@@ -185,7 +185,7 @@ codes! {
         "Replay the executions that it waits for first."
     StepConflict "step_conflict" Conflict false
         "A step with this number is recorded under another name or with another result."
-        "Run the code that recorded it, or create a new execution; steps must come in the same order, also those side by side."
+        "Run the code that recorded it, or create a new execution; steps keep one order, side by side too."
     JournalFull "journal_full" State false
         "The execution has recorded as many steps, or as many bytes of results, as it may."
         "Split the work over several executions, or keep large results elsewhere."

@@ -275,9 +275,10 @@ impl Context {
 
     async fn record_all(&self, steps: Vec<Step>) {
         let (id, fence) = self.held();
-        let report = Report::Steps(RecordSteps { id, fence, steps: steps.clone() });
-        self.or_stop(persistently(|| self.0.fabric.report(report.clone())).await).await;
-        self.0.journal.recorded(&steps);
+        let record = RecordSteps { id, fence, steps };
+        let report = || self.0.fabric.report(Report::Steps(record.clone()));
+        self.or_stop(persistently(report).await).await;
+        self.0.journal.recorded(&record.steps);
     }
 
     /// Records what was remembered so far, before something rests on it that is kept elsewhere.

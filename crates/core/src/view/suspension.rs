@@ -205,7 +205,9 @@ fn approvals(
             });
         }
         ResumeCondition::AllOf(members) => {
-            members.iter().for_each(|member| approvals(member, row, arrived, all));
+            for member in members {
+                approvals(member, row, arrived, all);
+            }
         }
         ResumeCondition::Approval { .. }
         | ResumeCondition::Single { .. }

@@ -20,6 +20,7 @@ mod race;
 #[path = "../../examples/webhook_callback.rs"]
 mod webhook_callback;
 
+use flowfabric::prelude::*;
 use flowfabric::{Client, FlowWord};
 use stores::every_place;
 
@@ -51,6 +52,36 @@ async fn an_order_is_fulfilled() {
 /// What an order does to the world.
 const ORDERED: [&str; 7] =
     ["charged", "invoiced", "notified", "packed", "reserved", "shipped", "validated"];
+
+#[tokio::test]
+async fn large_results_that_come_together_reach_a_server() {
+    const HANDS: usize = 24;
+    const LENGTH: usize = 900_000;
+    async fn large(ctx: Context, (): ()) -> Result<String> {
+        // All end at once, with more than a server takes in one request.
+        ctx.state::<tokio::sync::Barrier>().wait().await;
+        Ok("x".repeat(LENGTH))
+    }
+    let place = stores::At::Http.open().await;
+    let worker = place.fabric.worker("default").state(tokio::sync::Barrier::new(HANDS));
+    let worker = worker.handle("large", large).concurrency(HANDS).start().unwrap();
+    let mut made = Vec::new();
+    for _ in 0..HANDS {
+        made.push(place.fabric.create("large", ()).await.unwrap());
+    }
+    for one in made {
+        assert_eq!(one.result::<String>().await.unwrap().len(), LENGTH);
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_names_the_server_and_not_the_link() {
+    let nowhere = FlowFabric::connect("http://127.0.0.1:1", None).unwrap();
+    let error = nowhere.follow("http://127.0.0.1:1/v1/signals/c2VjcmV0", ()).await.unwrap_err();
+    let said = format!("{error} {error:?}");
+    assert!(said.contains("http://127.0.0.1:1") && !said.contains("c2VjcmV0"), "{said}");
+}
 
 #[tokio::test]
 async fn an_order_without_items_fails_for_good() {

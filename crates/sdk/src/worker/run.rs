@@ -217,10 +217,12 @@ async fn say(crew: &Crew, report: Report, lost: &CancellationToken) {
             Err(error) if says_that_it_is_lost(&error) => {
                 tracing::info!(%error, "the report was refused");
             }
-            Err(error) => match refused(&report, &error) {
-                Some(fail) => Box::pin(say(crew, fail, lost)).await,
-                None => tracing::warn!(%error, "the report was refused"),
-            },
+            Err(error) => {
+                tracing::warn!(%error, "the report was refused");
+                if let Some(fail) = refused(&report, &error) {
+                    Box::pin(say(crew, fail, lost)).await;
+                }
+            }
         },
         () = lost.cancelled() => tracing::info!("the report came too late"),
     }

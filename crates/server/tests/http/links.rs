@@ -171,8 +171,8 @@ async fn a_person_sees_what_would_be_decided_and_presses_a_button() {
 async fn nobody_decides_on_what_he_is_not_shown_yet() {
     let site = Site::open().await;
     let (id, fence) = site.held(1).await;
-    let make = json!({"fence": fence, "waitpoint_key": "a", "expires_in_ms": 60_000});
-    let made = site.post(&path(id, "/waitpoints"), make).await.body;
+    let new = json!({"fence": fence, "waitpoint_key": "a", "expires_in_ms": 60_000});
+    let made = site.post(&path(id, "/waitpoints"), new).await.body;
     let x = Waiting { id, waitpoint: made["waitpoint_id"].clone(), token: made["token"].clone() };
     let subject = format!("sha256:{}", "0".repeat(64));
     let ask = json!({"signal_name": "approved", "source_identity": "ann", "subject": subject});

@@ -67,7 +67,12 @@ impl WaitpointCall<'_> {
         // In one commit: what was made without a word of it would be made again by whoever runs next,
         // and signals to it would be lost.
         let steps = journal.with(context.or_stop(step).await);
-        waitpoint.ask(steps.clone()).await?;
+        // What its author asked for makes no sense: he is to be told, like any caller.
+        let his = |error: &Error| error.is(Code::InvalidInput) || error.is(Code::TooManyWaitpoints);
+        match waitpoint.ask(steps.clone()).await {
+            Err(refused) if his(&refused) => return Err(refused),
+            asked => drop(context.or_stop(asked).await),
+        }
         journal.recorded(&steps);
         Ok(waitpoint)
     }
