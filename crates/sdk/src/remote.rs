@@ -146,10 +146,12 @@ async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> 
 }
 
 /// Where it was to go, and why it did not get there. Without the path: a link is a secret.
-fn transport(error: reqwest::Error) -> Error {
-    let server = error.url().map(|url| format!("{}: ", url.origin().ascii_serialization()));
-    let error = error.without_url();
-    let mut said = format!("{}{error}", server.unwrap_or_default());
+fn transport(mut error: reqwest::Error) -> Error {
+    if let Some(url) = error.url_mut() {
+        url.set_path("");
+        url.set_query(None);
+    }
+    let mut said = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
         said = format!("{said}: {cause}");
