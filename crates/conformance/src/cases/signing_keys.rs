@@ -118,6 +118,8 @@ pub async fn a_rotation_may_withdraw_earlier_keys(w: Arc<World>) {
     }
     // It never comes back, whatever it is called, and however much time passes.
     w.pass(20_000);
+    let itself = RotateKey { withdraw: vec!["b".to_owned()], ..rotate("b", '5', 0) };
+    assert_eq!(code(w.run(itself).await), Code::InvalidInput, "it has expired, and is to sign");
     assert_eq!(w.run(rotate("e", '5', 0)).await.map(|_| ()), Ok(()));
     assert_eq!(code(w.run(rotate("a", '6', 0)).await), Code::RotationConflict);
     assert_eq!(code(w.run(rotate("f", '1', 0)).await), Code::InvalidSecretHex);

@@ -4,7 +4,7 @@
 
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
-use crate::error::Rejection;
+use crate::error::{Code, Rejection};
 use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::keyring::{KeyChange, Keyring, Rotation, Seeding};
 use crate::limits::Config;
@@ -125,6 +125,10 @@ impl Decide for RotateKey {
     }
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Rotated>, Rejection> {
+        if self.withdraw.contains(&self.kid) {
+            let why = "is the key that is to sign";
+            return Err(Rejection::invalid(Code::InvalidInput, "withdraw", &self.kid, why));
+        }
         let keys: Keyring = have.waits.keyring.clone().unwrap_or_default();
         let rotation = keys.rotate(&self.kid, &self.secret_hex.0, self.grace_ms, cx.now)?;
         Ok(match rotation {
