@@ -68,69 +68,81 @@ async fn killed_workers_and_servers_lose_nothing_in_a_crash() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_workers_and_servers_lose_no_flow_in_a_crash() {
     const FLOWS: usize = 120;
-    const KILLS: usize = 10;
-    let directory = tempfile::tempdir().unwrap();
-    let mut server = Some(Cluster::start(&[]).unwrap());
-    let url = server.as_ref().unwrap().url();
-    let store = Postgres::open(ff_backend_postgres::Options::new(&url)).await.unwrap();
-    let mut fleet = Fleet::new(directory.path(), url);
-    let begun = Instant::now();
-    let engine = Engine::new(Arc::new(store));
-    (0..WORKERS).for_each(|_| fleet.start());
-    let (sender, mut progress) = watch::channel(Progress::default());
-    let submitting = tokio::spawn(flows::submit(engine.clone(), FLOWS, sender));
-    for kill in 1..=KILLS {
-        let mark = kill * FLOWS / (KILLS + 1);
-        let reached = progress.wait_for(|so_far| so_far.acknowledged >= mark);
-        tokio::time::timeout(PATIENCE, reached).await.expect("flows go on").unwrap();
-        fleet.kill_one();
-        if [3, 7].contains(&kill)
-            && let Some(running) = server.take()
-        {
-            server = Some(lose(running, &mut progress, Away::Briefly).await);
-        }
-    }
-    let submitted = submitting.await.unwrap();
-    flows::check(&engine, &submitted).await;
-    fleet.check_alive();
-    println!("{FLOWS} flows, {KILLS} kills: {:.1} s", begun.elapsed().as_secs_f64());
+    let plan = Plan { total: FLOWS, kills: 10, server_kills: [3, 7] };
+    let submit = |engine, progress| flows::submit(engine, FLOWS, progress);
+    let mut after = plan.play(submit).await;
+    flows::check(&after.engine, &after.done).await;
+    after.fleet.check_alive();
+    println!("{FLOWS} flows, {} kills: {:.1} s", plan.kills, after.begun.elapsed().as_secs_f64());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_workers_and_servers_lose_no_signal_in_a_crash() {
     const TALKS: usize = 300;
-    const KILLS: usize = 12;
-    let directory = tempfile::tempdir().unwrap();
-    let mut server = Some(Cluster::start(&[]).unwrap());
-    let url = server.as_ref().unwrap().url();
-    let store = Postgres::open(ff_backend_postgres::Options::new(&url)).await.unwrap();
-    let mut fleet = Fleet::new(directory.path(), url);
-    let begun = Instant::now();
-    let engine = Engine::new(Arc::new(store));
-    (0..WORKERS).for_each(|_| fleet.start());
-    let (sender, mut progress) = watch::channel(Progress::default());
-    let mut talking = tokio::spawn(waits::talk(engine.clone(), TALKS, sender));
-    for kill in 1..=KILLS {
-        let mark = kill * TALKS * waits::TURNS / (KILLS + 1);
-        let reached = progress.wait_for(|so_far| so_far.acknowledged >= mark);
-        tokio::select! {
-            reached = reached => drop(reached.unwrap()),
-            done = &mut talking => panic!("{:?}", done.map(|_| "too early")),
-        }
-        fleet.kill_one();
-        if [4, 8].contains(&kill)
-            && let Some(running) = server.take()
-        {
-            server = Some(lose(running, &mut progress, Away::Briefly).await);
-        }
-    }
-    let told = talking.await.unwrap();
-    wait_until_all_ended(&engine, TALKS).await;
-    fleet.check_alive();
-    let reclaims = waits::check(&engine, &told).await;
+    let plan = Plan { total: TALKS * waits::TURNS, kills: 12, server_kills: [4, 8] };
+    let talk = |engine, progress| waits::talk(engine, TALKS, progress);
+    let mut after = plan.play(talk).await;
+    wait_until_all_ended(&after.engine, TALKS).await;
+    after.fleet.check_alive();
+    let reclaims = waits::check(&after.engine, &after.done).await;
     assert!(reclaims > 0, "the kills hit running work");
-    let took = begun.elapsed().as_secs_f64();
-    println!("{TALKS} talks, {KILLS} kills, {reclaims} reclaims: {took:.1} s");
+    let took = after.begun.elapsed().as_secs_f64();
+    println!("{TALKS} talks, {} kills, {reclaims} reclaims: {took:.1} s", plan.kills);
+}
+
+/// How often something is killed while so much is done on PostgreSQL.
+#[derive(Clone, Copy)]
+struct Plan {
+    total: usize,
+    kills: usize,
+    /// After which of those the server is killed as well.
+    server_kills: [usize; 2],
+}
+
+/// What is left when it is done.
+struct After<T> {
+    engine: Engine,
+    fleet: Fleet,
+    done: T,
+    begun: Instant,
+    _server: Cluster,
+    _directory: tempfile::TempDir,
+}
+
+impl Plan {
+    /// Does it, and kills meanwhile.
+    async fn play<T, F>(self, work: impl FnOnce(Engine, watch::Sender<Progress>) -> F) -> After<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Cluster::start(&[]).unwrap();
+        let store = Postgres::open(ff_backend_postgres::Options::new(server.url())).await.unwrap();
+        let mut fleet = Fleet::new(directory.path(), server.url());
+        let begun = Instant::now();
+        let engine = Engine::new(Arc::new(store));
+        (0..WORKERS).for_each(|_| fleet.start());
+        let (sender, mut progress) = watch::channel(Progress::default());
+        let mut working = tokio::spawn(work(engine.clone(), sender));
+        for kill in 1..=self.kills {
+            let mark = kill * self.total / (self.kills + 1);
+            let reached = progress.wait_for(|so_far| so_far.acknowledged >= mark);
+            tokio::select! {
+                reached = tokio::time::timeout(PATIENCE, reached) => {
+                    drop(reached.expect("it goes on").unwrap());
+                }
+                // It fails: says why at once.
+                early = &mut working => panic!("{:?}", early.map(|_| "done too early")),
+            }
+            fleet.kill_one();
+            if self.server_kills.contains(&kill) {
+                server = lose(server, &mut progress, Away::Briefly).await;
+            }
+        }
+        let done = working.await.unwrap();
+        After { engine, fleet, done, begun, _server: server, _directory: directory }
+    }
 }
 
 /// Creates, kills, waits until all has ended, and checks what is left.
