@@ -86,8 +86,8 @@ fn as_json(row: &Row, figure: &Figure) -> serde_json::Value {
         "floor": figure.floor, "ratio": figure.ratio(), "bar": row.bar.map(|bar| bar.to_string()),
         "holds": row.holds(figure),
     });
-    if let Some((name, value)) = figure.beside {
-        line[name] = value.into();
+    for (name, value) in &figure.beside {
+        line[*name] = (*value).into();
     }
     line
 }
@@ -97,11 +97,13 @@ fn as_line(row: &Row, figure: &Figure) -> Vec<String> {
         let digits = if value.abs() >= 100.0 { 0 } else { 3 };
         format!("{value:.digits$}")
     };
-    let beside = figure.beside.map(|(name, value)| format!(" (+{} {name})", shown(value)));
+    let beside = figure.beside.iter();
+    let beside: String =
+        beside.map(|(name, value)| format!(" (+{} {name})", shown(*value))).collect();
     vec![
         row.name.to_owned(),
         row.backend.to_owned(),
-        shown(figure.value) + &beside.unwrap_or_default(),
+        shown(figure.value) + &beside,
         row.unit.to_owned(),
         figure.floor.map(shown).unwrap_or_default(),
         figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),

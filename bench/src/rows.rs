@@ -1,5 +1,6 @@
 //! What is measured, and the bar that each row has to clear.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -72,8 +73,8 @@ pub struct Figure {
     pub value: f64,
     /// What plain SQL reaches, or what it is compared with.
     pub floor: Option<f64>,
-    /// Something to tell beside it.
-    pub beside: Option<(&'static str, f64)>,
+    /// What to tell beside it.
+    pub beside: Vec<(&'static str, f64)>,
 }
 
 impl Figure {
@@ -149,28 +150,27 @@ impl Row {
             What::DrainStatements | What::IdleStatements => &[("log_statement", "all")],
             _ => &[], // the others need nothing special
         };
-        let (mut values, mut floors, mut besides) = (Vec::new(), Vec::new(), Vec::new());
-        let mut told = None;
+        let (mut values, mut floors) = (Vec::new(), Vec::new());
+        let mut besides: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for _ in 0..runs.max(1) {
             let place = if self.backend == PG { Place::server(logged)? } else { Place::file()? };
             let figure = threads()?.block_on(Box::pin(self.once(&place)))?;
             values.push(figure.value);
             floors.extend(figure.floor);
-            if let Some((name, value)) = figure.beside {
-                told = Some(name);
-                besides.push(value);
+            for (name, value) in figure.beside {
+                besides.entry(name).or_default().push(value);
             }
         }
         let floor = (!floors.is_empty()).then(|| median(floors));
-        let beside = told.map(|name| (name, median(besides)));
+        let beside = besides.into_iter().map(|(name, values)| (name, median(values))).collect();
         Ok(Figure { value: median(values), floor, beside })
     }
 
     async fn once(&self, place: &Place) -> anyhow::Result<Figure> {
-        let plain = |value: f64| Figure { value, floor: None, beside: None };
+        let plain = |value: f64| Figure { value, floor: None, beside: Vec::new() };
         let compared = |(value, floor): (f64, f64)| Figure { floor: Some(floor), ..plain(value) };
-        let with_waiting = |(asking, waiting): (f64, f64), floor: f64| Figure {
-            beside: Some(("waiting", waiting)),
+        let cycles = |(asking, waiting): (f64, f64), floor: f64, commits: f64| Figure {
+            beside: vec![("waiting", waiting), ("four_commits", commits)],
             ..compared((asking, floor))
         };
         Ok(match self.what {
@@ -197,7 +197,7 @@ impl Row {
             }
             What::WalCycle => {
                 let (records, images) = cost::wal_cycle_bytes(place).await?;
-                Figure { beside: Some(("full_page_images", images)), ..plain(records) }
+                Figure { beside: vec![("full_page_images", images)], ..plain(records) }
             }
             What::DrainStatements => plain(cost::drain_statements(place).await?),
             What::IdleStatements => plain(cost::idle_statements(place).await?),
@@ -218,12 +218,14 @@ impl Row {
             What::CancelFlow => compared(flows::cancel_10k(place).await?),
             What::SubmitFlow => compared(flows::submit_1000(place).await?),
             What::Suspend8 => {
-                let floor = floor(place, sqlite::three_commits, postgres::three_writes8).await?;
-                with_waiting(waits::suspend_c8(place).await?, floor)
+                let three = floor(place, sqlite::three_commits, postgres::three_writes8).await?;
+                let four = floor(place, sqlite::three_commits, postgres::four_commits8).await?;
+                cycles(waits::suspend_c8(place).await?, three, four)
             }
             What::Suspend64 => {
-                let floor = floor(place, sqlite::three_commits, postgres::three_writes64).await?;
-                with_waiting(waits::suspend_c64(place).await?, floor)
+                let three = floor(place, sqlite::three_commits, postgres::three_writes64).await?;
+                let four = floor(place, sqlite::three_commits, postgres::four_commits64).await?;
+                cycles(waits::suspend_c64(place).await?, three, four)
             }
             What::HttpCycle => compared(worker::http_cycle(place).await?),
             What::WorkerCpu => plain(worker::worker_cpu_us(place).await?),

@@ -7,6 +7,8 @@ use tokio_postgres::{Client, NoTls};
 use super::{median, per_second};
 
 const PAYLOAD: &[u8] = &[7; 256];
+const INSERT: &str = "insert into job (state, payload) values ('new', $1) returning id";
+const UPDATE: &str = "update job set state = $2 where id = $1";
 
 /// A connection, with an empty table of jobs to be made once.
 async fn connect(url: &str) -> anyhow::Result<Client> {
@@ -70,15 +72,41 @@ async fn three_writes(url: &str, clients: u32) -> anyhow::Result<f64> {
     const TOTAL: u32 = 16_000;
     let each = TOTAL / clients;
     let begun = each_connected(url, clients, move |mut client| async move {
-        let insert = "insert into job (state, payload) values ('new', $1) returning id";
-        let insert = client.prepare(insert).await?;
-        let update = client.prepare("update job set state = $2 where id = $1").await?;
+        let insert = client.prepare(INSERT).await?;
+        let update = client.prepare(UPDATE).await?;
         for _ in 0..each {
             let tx = client.transaction().await?;
             let id: i64 = tx.query_one(&insert, &[&PAYLOAD]).await?.get(0);
             tx.execute(&update, &[&id, &"active"]).await?;
             tx.execute(&update, &[&id, &"done"]).await?;
             tx.commit().await?;
+        }
+        anyhow::Ok(())
+    });
+    Ok(per_second(clients * each, begun.await?))
+}
+
+/// 8 clients, each inserting a row and updating it three times, a commit each.
+pub async fn four_commits8(url: &str) -> anyhow::Result<f64> {
+    four_commits(url, 8).await
+}
+
+/// 64 clients, each inserting a row and updating it three times, a commit each.
+pub async fn four_commits64(url: &str) -> anyhow::Result<f64> {
+    four_commits(url, 64).await
+}
+
+async fn four_commits(url: &str, clients: u32) -> anyhow::Result<f64> {
+    const TOTAL: u32 = 16_000;
+    let each = TOTAL / clients;
+    let begun = each_connected(url, clients, move |client| async move {
+        let insert = client.prepare(INSERT).await?;
+        let update = client.prepare(UPDATE).await?;
+        for _ in 0..each {
+            let id: i64 = client.query_one(&insert, &[&PAYLOAD]).await?.get(0);
+            for state in ["waiting", "active", "done"] {
+                client.execute(&update, &[&id, &state]).await?;
+            }
         }
         anyhow::Ok(())
     });
@@ -159,9 +187,8 @@ pub async fn pop_hundreds(url: &str) -> anyhow::Result<f64> {
 pub async fn three_commits(url: &str) -> anyhow::Result<f64> {
     table(url).await?;
     let client = connect(url).await?;
-    let insert = "insert into job (state, payload) values ('new', $1) returning id";
-    let insert = client.prepare(insert).await?;
-    let update = client.prepare("update job set state = $2 where id = $1").await?;
+    let insert = client.prepare(INSERT).await?;
+    let update = client.prepare(UPDATE).await?;
     let mut took = Vec::new();
     for _ in 0..500 {
         let begun = Instant::now();
