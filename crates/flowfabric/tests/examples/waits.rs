@@ -475,6 +475,54 @@ async fn what_was_given_up_and_is_replayed_waits_at_a_new_waitpoint() {
 }
 
 #[tokio::test]
+async fn what_failed_because_nobody_came_in_time_waits_again_when_it_is_replayed() {
+    async fn wait(ctx: Context, (): ()) -> Result<String> {
+        let timeout = if ctx.attempt_index() == 0 { Duration::from_millis(20) } else { LONG };
+        Ok(ctx.wait_for("answer").timeout(timeout).await?)
+    }
+    for at in every_place() {
+        let place = at.open().await;
+        let running = start(&place.fabric, wait);
+        let made = place.fabric.create("wait", ()).await.unwrap();
+        let why = made.result::<String>().await.unwrap_err().to_string();
+        assert!(why.contains("nobody came in time"), "{at:?}: {why}");
+        made.replay("somebody is there now").await.unwrap();
+        waits_at(&made, "answer").await;
+        made.signal("said").payload("at last").await.unwrap();
+        assert_eq!(made.result::<String>().await.unwrap(), "at last", "{at:?}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn that_nobody_came_in_time_stays_so_once_something_rests_on_it() {
+    async fn wait(ctx: Context, (): ()) -> Result<String> {
+        let answer = ctx.wait_for::<String>("answer").timeout(Duration::from_millis(20)).await;
+        let other = ctx.wait_for::<String>("other").timeout(Duration::from_millis(20)).await;
+        let late =
+            [&answer, &other].map(|waited| waited.as_ref().is_err_and(Error::is_wait_timeout));
+        let instead =
+            ctx.step("decide alone", async || Ok::<_, Error>(format!("{late:?}"))).await?;
+        if ctx.attempt_index() == 0 {
+            return Err(Error::permanent("on the way home").into());
+        }
+        Ok(instead)
+    }
+    for at in every_place() {
+        let place = at.open().await;
+        let running = start(&place.fabric, wait);
+        let made = place.fabric.create("wait", ()).await.unwrap();
+        let why = made.result::<String>().await.unwrap_err().to_string();
+        assert!(why.contains("on the way home"), "{at:?}: {why}");
+        let before = made.history().await.unwrap().steps;
+        made.replay("go on").await.unwrap();
+        assert_eq!(made.result::<String>().await.unwrap(), "[true, true]", "{at:?}");
+        assert_eq!(made.history().await.unwrap().steps, before, "{at:?}: nothing was asked again");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_wait_that_makes_no_sense_is_an_error_and_loses_nothing() {
     async fn wait(ctx: Context, (): ()) -> Result<bool> {
         let found = ctx.random().await;

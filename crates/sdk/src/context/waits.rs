@@ -2,7 +2,8 @@
 //!
 //! A wait gives the worker's slot back; the handler runs again when it is over. Two steps of the journal
 //! belong to it: the question, recorded by the commit that suspends, and the answer. A handler that
-//! crashes between the two finds the answer where its suspension left it.
+//! crashes between the two finds the answer where its suspension left it. That nobody came in time is
+//! recorded only with what follows it: if the attempt fails with that, the next one asks again.
 
 mod approval;
 mod mailbox;
@@ -12,6 +13,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::condition::{Distinct, ResumeCondition};
+use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::step::StepKind;
 use ff_core::suspension::{CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior};
@@ -193,7 +195,13 @@ impl Context {
         });
         let waited = self.or_stop(waited).await;
         let step = journal.step((answer, StepKind::Wait, name), 0, &waited);
-        self.record(self.or_stop(step).await).await;
+        let step = self.or_stop(step).await;
+        if waited.timed_out() {
+            journal.learn(step.clone());
+            self.keep(step).await;
+        } else {
+            self.record(step).await;
+        }
         Ok(waited)
     }
 
@@ -281,6 +289,9 @@ impl Context {
         let last =
             self.or_stop(last).await.filter(|last| last.suspension_id == asked.suspension_id)?;
         let how = match last.close_reason? {
+            CloseReason::TimedOutAutoResume if self.failed_since(last.attempt_index) => {
+                return None;
+            }
             how @ (CloseReason::Resumed | CloseReason::TimedOutAutoResume) => how,
             CloseReason::Cancelled
             | CloseReason::TimedOutFail
@@ -296,6 +307,16 @@ impl Context {
             signals.drain(..signals.len().saturating_sub(1));
         }
         Some(Waited { how, signals: signals.into_iter().map(SignalLine::from).collect() })
+    }
+}
+
+impl Context {
+    /// Whether an attempt that waited has failed since, and this one is to try again. One that was taken
+    /// over has not: it goes on where the other stopped.
+    fn failed_since(&self, attempt_index: u32) -> bool {
+        let own = self.attempt_index();
+        let taken_over = self.0.work.claim == ClaimKind::Reclaimed && attempt_index + 1 == own;
+        attempt_index != own && !taken_over
     }
 }
 
