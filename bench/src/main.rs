@@ -97,13 +97,13 @@ fn as_line(row: &Row, figure: &Figure) -> Vec<String> {
         let digits = if value.abs() >= 100.0 { 0 } else { 3 };
         format!("{value:.digits$}")
     };
+    let mut value = vec![shown(figure.value)];
     let beside = figure.beside.iter();
-    let beside: String =
-        beside.map(|(name, value)| format!(" (+{} {name})", shown(*value))).collect();
+    value.extend(beside.map(|(name, value)| format!("(+{} {name})", shown(*value))));
     vec![
         row.name.to_owned(),
         row.backend.to_owned(),
-        shown(figure.value) + &beside,
+        value.join(" "),
         row.unit.to_owned(),
         figure.floor.map(shown).unwrap_or_default(),
         figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
