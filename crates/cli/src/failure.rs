@@ -154,7 +154,9 @@ fn advice(code: &str, place: &Place) -> Option<String> {
     } else if code == Code::Transport.as_str() {
         "check that the database runs and that --url is right, then try again"
     } else if code == Code::ExecutionNotActive.as_str() {
-        "nothing is left to cancel; ff replay runs it again"
+        "nobody works on it any more; ff replay runs it again"
+    } else if code == Code::ConsumerNotFound.as_str() {
+        "ff consumers lists those that there are"
     } else if code == Code::FlowAlreadyTerminal.as_str() {
         "it has ended; if it was cancelled, its members cannot be replayed; submit another flow"
     } else if code == Code::SubjectMismatch.as_str() {

@@ -5,6 +5,7 @@
 //! password and no secret is ever printed, and no token or link unless it was asked for by name.
 
 mod config;
+mod consumers;
 mod create;
 mod decide;
 mod demo;
@@ -90,6 +91,8 @@ enum Command {
     Cancel(steer::Cancel),
     /// Have an execution that has ended run again
     Replay(steer::Replay),
+    /// Take a running execution away from its worker, for another to go on with
+    Revoke(steer::TakeAway),
     /// Keep a waiting execution from being claimed
     Hold(steer::Hold),
     /// Let a held execution be claimed again
@@ -115,6 +118,8 @@ enum Command {
     Flow(flow::Flow),
     /// Say how much waits in each lane, and how many executions are in which state
     Lanes(lanes::Lanes),
+    /// List who follows the feed with a place that is kept, or forget one
+    Consumers(consumers::Consumers),
     /// Say which settings apply, and where they come from
     Config(config::ShowConfig),
     /// Bring the schema of a database up to date, or say what is missing
@@ -159,6 +164,7 @@ async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
         Command::Result(result) => result.run(place).await,
         Command::Cancel(cancel) => cancel.run(place).await,
         Command::Replay(replay) => replay.run(place).await,
+        Command::Revoke(revoke) => revoke.run(place).await,
         Command::Hold(hold) => hold.run(place).await,
         Command::Unhold(unhold) => unhold.run(place).await,
         Command::Waitpoints(waitpoints) => waitpoints.run(place).await,
@@ -171,6 +177,7 @@ async fn run(command: Command, place: &Place) -> anyhow::Result<()> {
         Command::Tag(tag) => tag.run(place).await,
         Command::Flow(flow) => flow.run(place).await,
         Command::Lanes(lanes) => lanes.run(place).await,
+        Command::Consumers(consumers) => consumers.run(place).await,
         Command::Config(config) => config.run(place),
         Command::Migrate(migrate) => migrate.run(place).await,
         Command::Dev(dev) => dev.run(place).await,

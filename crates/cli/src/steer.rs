@@ -1,4 +1,4 @@
-//! What an operator does to one execution: `ff cancel`, `replay`, `hold`, `unhold`, `resume`,
+//! What an operator does to one execution: `ff cancel`, `replay`, `revoke`, `hold`, `unhold`, `resume`,
 //! `priority` and `tag`. Each may be said twice, but for `resume`: what goes on is not suspended.
 
 use std::fmt::Display;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use ff_core::decide::resume::Resume;
-use ff_wire::steer::TagsRequest;
+use ff_core::decide::revoke::Revoke;
+use ff_wire::steer::{RevokeAnswer, TagsRequest, Then};
 use flowfabric::Handle;
 
 use crate::create::tag;
@@ -69,6 +70,36 @@ impl Replay {
         let execution = self.which.handle(place).await?;
         execution.replay(self.reason).await?;
         say(format_args!("replayed {}", execution.id()))
+    }
+}
+
+/// Take an execution away from its worker.
+#[derive(Args)]
+pub struct TakeAway {
+    #[command(flatten)]
+    which: Which,
+    /// Why, for whoever reads its history
+    #[arg(long, default_value = "revoked on the command line")]
+    reason: String,
+}
+
+impl TakeAway {
+    /// Takes it away.
+    pub async fn run(self, place: &Place) -> anyhow::Result<()> {
+        let client = place.client().await?;
+        let id = id::find(&client, place, &self.which.id).await?;
+        let revoke = Revoke { id, expected: None, worker_instance: None, reason: self.reason };
+        match client.fabric().revoke(revoke).await? {
+            RevokeAnswer::Revoked { then: Then::Requeued, .. } => {
+                say(format_args!("revoked the lease of {id}; another worker takes over"))
+            }
+            RevokeAnswer::Revoked { then: Then::ReclaimsExhausted, .. } => {
+                say(format_args!("revoked the lease of {id}, which failed: it was lost too often"))
+            }
+            RevokeAnswer::AlreadySatisfied { how } => {
+                say(format_args!("nobody held {id}; its last lease ended as {how}"))
+            }
+        }
     }
 }
 

@@ -13,11 +13,20 @@ use crate::execution::{
 use crate::ids::{ExecutionId, FlowId};
 use crate::state::{BlockingReason, PublicState, StateVector, vector};
 use crate::step::StepRecord;
-use crate::text::{Creator, Kind, LaneId, Namespace, NodeName};
+use crate::text::{ConsumerName, Creator, Kind, LaneId, Namespace, NodeName};
 use crate::time::Millis;
 
 pub use flow::{EdgeGroupSnapshot, EdgeSnapshot, FlowSnapshot, FlowSummary};
 pub use suspension::{ApprovalView, SuspensionSnapshot, WaitpointSnapshot};
+
+/// A durable consumer of the feed, for which events are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConsumerSnapshot {
+    /// What it is called.
+    pub name: ConsumerName,
+    /// When it was registered, or last said how far it is.
+    pub acknowledged_at: Millis,
+}
 
 /// Everything a person wants to see of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize)]

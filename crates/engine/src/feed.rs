@@ -9,6 +9,7 @@ use ff_core::event::{Cursor, Filter};
 use ff_core::fold::Key;
 use ff_core::query::{Page, Query, Rows};
 use ff_core::text::ConsumerName;
+use ff_core::view::ConsumerSnapshot;
 use ff_core::{Code, EventPage, Rejection, WorkingSet};
 use tokio::time::Instant;
 
@@ -59,13 +60,21 @@ impl Engine {
         Ok(Consumer { engine: self.clone(), name, at })
     }
 
-    /// The names of all consumers.
-    pub async fn list_consumers(&self) -> Result<Vec<ConsumerName>, Error> {
+    /// All consumers by name, and when each last said how far it is.
+    pub async fn list_consumers(&self) -> Result<Vec<ConsumerSnapshot>, Error> {
         let listing = self.backend.list(&Query::Consumers, &Page::first(1_000)).await?;
-        match listing.rows {
-            Rows::Consumers(names) => Ok(names),
+        let names = match listing.rows {
+            Rows::Consumers(names) => names,
             other => unreachable!("consumers were asked for, not {other:?}"),
-        }
+        };
+        let keys: Vec<_> = names.iter().cloned().map(Key::Consumer).collect();
+        let WorkingSet { mut consumers, .. } = self.backend.get(&keys).await?;
+        // One that is gone by now is not listed.
+        let found = names.into_iter().filter_map(|name| {
+            let acknowledged_at = consumers.remove(&name)??.updated_at;
+            Some(ConsumerSnapshot { name, acknowledged_at })
+        });
+        Ok(found.collect())
     }
 
     /// Forgets a consumer; retention no longer waits for it.

@@ -282,7 +282,7 @@ impl Context {
     }
 
     /// Records what was remembered so far, before something rests on it that is kept elsewhere.
-    async fn record_what_was_found(&self) {
+    pub(crate) async fn record_what_was_found(&self) {
         let steps = self.0.journal.found();
         if !steps.is_empty() {
             self.record_all(steps).await;

@@ -10,12 +10,14 @@ use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
+use ff_core::text::ConsumerName;
 use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis, Rejection};
 use ff_engine::{Engine, FlowCancellation, FlowInput, Wait};
 use ff_wire::flow::{
@@ -23,8 +25,8 @@ use ff_wire::flow::{
     MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
-use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::steer::{RevokeAnswer, TagsRequest};
+use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
 use crate::fabric::{Fabric, Input, Inputs, Report, Work};
@@ -109,6 +111,18 @@ impl Fabric for Engine {
 
     async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
         Ok(self.unhold_execution(id).await?)
+    }
+
+    async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
+        Ok(self.revoke_lease(revoke).await?.into())
+    }
+
+    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
+        Ok(self.list_consumers().await?.into())
+    }
+
+    async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {
+        Ok(Self::drop_consumer(self, name).await?)
     }
 
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {

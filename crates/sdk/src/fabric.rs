@@ -13,21 +13,22 @@ use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::execution::Failure;
 use ff_core::flow::{EdgeWord, FlowWord};
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::text::{Kind, LaneId, Namespace};
+use ff_core::text::{ConsumerName, Kind, LaneId, Namespace};
 use ff_core::{ClaimAsk, Claimed, ExecutionId, Fence, FlowId, Millis};
 use ff_wire::flow::{
     CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
     MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
-use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::steer::{RevokeAnswer, TagsRequest};
+use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use crate::Error;
 
@@ -151,6 +152,15 @@ pub trait Fabric: Waits {
 
     /// Lets a held execution be claimed again.
     async fn unhold(&self, id: ExecutionId) -> Result<(), Error>;
+
+    /// Takes a lease away.
+    async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error>;
+
+    /// Who follows the feed with a place that is kept.
+    async fn consumers(&self) -> Result<ConsumersAnswer, Error>;
+
+    /// Forgets one of them.
+    async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error>;
 
     /// Changes how urgent a waiting execution is.
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error>;

@@ -141,11 +141,19 @@ impl Journal {
     }
 
     /// What is to be recorded before something rests on it, in order: nothing, unless the time or
-    /// chance is among it, because everything else is found again as it was.
+    /// chance is among it, or that nobody came in time, because everything else is found again as it was.
     pub fn found(&self) -> Vec<Step> {
-        let changes = |step: &Step| matches!(step.kind, StepKind::Now | StepKind::Random);
+        let changes = |step: &Step| match step.kind {
+            StepKind::Now | StepKind::Random | StepKind::Wait => true,
+            StepKind::Run | StepKind::Sleep | StepKind::Waitpoint => false,
+        };
         let kept = self.kept();
         if kept.iter().any(changes) { kept } else { Vec::new() }
+    }
+
+    /// Whether that nobody came in time is yet to be recorded.
+    pub fn keeps_a_wait(&self) -> bool {
+        self.lock().pending.iter().any(|step| step.kind == StepKind::Wait)
     }
 
     /// What is to be recorded together with `step`, in order.

@@ -14,12 +14,13 @@ use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
-use ff_core::text::{Kind, LaneId, Namespace};
+use ff_core::text::{ConsumerName, Kind, LaneId, Namespace};
 use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis};
 use ff_wire::create::CreateOutcome;
 use ff_wire::flow::member::{InputsAnswer, NamedInput, WaitChildrenAnswer, WaitChildrenRequest};
@@ -31,13 +32,14 @@ use ff_wire::flow::{
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::lease::{HeldLease, Renewal};
 use ff_wire::steer::{
-    CancelRequest, HoldRequest, PriorityRequest, ReplayRequest, TagsRequest, UnholdRequest,
+    CancelRequest, HoldRequest, PriorityRequest, ReplayRequest, RevokeAnswer, RevokeRequest,
+    TagsRequest, UnholdRequest,
 };
 use ff_wire::step::StepPage;
 use ff_wire::{
-    BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ExecutionPage,
-    ExecutionSnapshot, History, Info, NewExecution, Payload, Problem, RenewAnswer, RenewRequest,
-    ResultAnswer, SearchParams, WAIT_MS_MAX,
+    BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ConsumersAnswer,
+    DropAnswer, DropRequest, ExecutionPage, ExecutionSnapshot, History, Info, NewExecution,
+    Payload, Problem, RenewAnswer, RenewRequest, ResultAnswer, SearchParams, WAIT_MS_MAX,
 };
 use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -296,6 +298,20 @@ impl Fabric for Remote {
     async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
         let body = UnholdRequest {};
         self.caller.post::<Anything>(&format!("v1/executions/{id}/unhold"), &body).await.map(drop)
+    }
+
+    async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
+        let path = format!("v1/executions/{}/revoke-lease", revoke.id);
+        self.caller.post(&path, &RevokeRequest::from(revoke)).await
+    }
+
+    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
+        self.caller.get("v1/consumers").await
+    }
+
+    async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {
+        let body = DropRequest { name: name.into() };
+        self.caller.post::<DropAnswer>("v1/consumers/drop", &body).await.map(drop)
     }
 
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {

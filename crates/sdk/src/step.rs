@@ -132,6 +132,10 @@ where
     if let Some(result) = context.or_stop(journal.recall(number, StepKind::Run, &name)).await {
         return Ok(result);
     }
+    if journal.keeps_a_wait() {
+        // If the step fails, nobody is asked again: it may have done something all the same.
+        context.record_what_was_found().await;
+    }
     let policy = Policy { retry_policy: retry, ..Policy::default() };
     let token = context.token(number);
     let mut retries = 0;

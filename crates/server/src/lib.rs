@@ -14,6 +14,7 @@
 mod auth;
 mod batch;
 mod claims;
+mod consumers;
 mod creation;
 mod docs;
 mod drain;

@@ -60,6 +60,10 @@ refusals! {
     UnknownWaitpoint {
         "404" "`execution_not_found` or `waitpoint_not_found`: there is none with this id."
     }
+    /// Of calls about one consumer.
+    UnknownConsumer {
+        "404" "`consumer_not_found`: there is none of this name."
+    }
     /// Of calls that a suspension or a waitpoint can forbid.
     WaitConflicts {
         "409" "The execution, its suspension or the waitpoint is in a state that does not allow \

@@ -19,9 +19,9 @@ use crate::openapi::Api;
 use crate::options::Options;
 use crate::problem::{Refused, method_not_allowed, panicked, route_not_found};
 use crate::{
-    Server, auth, claims, creation, docs, events, executions, flows, health, lanes, leases, links,
-    metrics, openapi, page, reports, signals, signing_keys, steering, steps, stream, suspensions,
-    waitpoints,
+    Server, auth, claims, consumers, creation, docs, events, executions, flows, health, lanes,
+    leases, links, metrics, openapi, page, reports, signals, signing_keys, steering, steps, stream,
+    suspensions, waitpoints,
 };
 
 /// All routes. A route is added here, with its description, or not at all.
@@ -68,6 +68,8 @@ pub fn routes() -> Routes {
             .merge(of_suspensions())
             .routes(routes!(lanes::depths))
             .routes(routes!(lanes::counts))
+            .routes(routes!(consumers::list))
+            .routes(routes!(consumers::forget))
             .routes(routes!(health::info)),
         waiting: OpenApiRouter::new()
             .routes(routes!(executions::describe))

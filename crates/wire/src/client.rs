@@ -5,6 +5,7 @@ mod flow;
 mod suspension;
 
 use ff_core::decide::create::Create;
+use ff_core::decide::revoke::Revoke;
 use ff_core::execution;
 use ff_core::fold::{Blob, BlobRef};
 use ff_core::step::Step;
@@ -18,7 +19,18 @@ use crate::report::FailureClass;
 use crate::report::batch::{Op, Order, Report};
 use crate::result::ResultAnswer;
 use crate::snapshot::Failure;
+use crate::steer::RevokeRequest;
 use crate::step::NewStep;
+
+impl From<Revoke> for RevokeRequest {
+    fn from(revoke: Revoke) -> Self {
+        Self {
+            reason: revoke.reason,
+            fence: revoke.expected.map(Into::into),
+            worker_instance_id: revoke.worker_instance.map(String::from),
+        }
+    }
+}
 
 impl From<Create> for NewExecution {
     fn from(create: Create) -> Self {

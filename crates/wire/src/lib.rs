@@ -15,6 +15,7 @@ pub mod claim;
 mod client;
 pub mod code;
 pub mod condition;
+pub mod consumer;
 pub mod create;
 pub mod event;
 pub mod flow;
@@ -41,6 +42,7 @@ mod words;
 pub use bounds::WAIT_MS_MAX;
 pub use claim::{ClaimAnswer, ClaimRequest, ClaimedExecution};
 pub use code::{HttpCode, status_of};
+pub use consumer::{ConsumerLine, ConsumersAnswer, DropAnswer, DropRequest};
 pub use create::{BatchAnswer, BatchRequest, CreateAnswer, CreateOutcome, NewExecution};
 pub use event::{EventPage, EventParams, FeedEvent, StreamParams};
 pub use flow::{

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use flowfabric::{Context, Error, FlowFabric, Result};
 
-use crate::stage::{Said, Served, Stage, uuid};
+use crate::stage::{AGO_MS, Past, Said, Served, Stage, id, uuid};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_is_created_with_all_that_was_said() {
@@ -61,7 +61,7 @@ async fn an_operator_cancels_and_replays() {
     stage.ff(&["cancel", "00000001"]).is(&expect![[r#"
         error: {fp:36}:01990000-0000-7000-8000-000000000001 has ended: success
           code: execution_not_active
-          next: nothing is left to cancel; ff replay runs it again
+          next: nobody works on it any more; ff replay runs it again
         exit 4
     "#]]);
     stage.ff(&["result", &uuid(5).to_string()]).is(&expect![[r#"
@@ -103,6 +103,77 @@ async fn an_operator_holds_and_lets_go() {
           code: not_runnable
           next: Cancel or revoke what is running, resume what is suspended, replay what has ended.
         exit 4
+    "#]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_takes_work_away_from_who_holds_it() {
+    let stage = Stage::empty();
+    let present = Past::open(&stage);
+    present.clock.advance(AGO_MS);
+    present.create(6, "mail", "greet", &serde_json::json!({"max_reclaim_count": 1})).await;
+    let served = Served::start(&stage, None);
+    let revoke = |url: &str| stage.ff_at(url, &["revoke", "00000006"], "");
+    for (url, became) in [
+        (stage.url(), "; another worker takes over"),
+        (served.url.clone(), ", which failed: it was lost too often"),
+    ] {
+        present.claim("mail").await;
+        let said = format!("revoked the lease of {}{became}\n", id(6));
+        assert_eq!(revoke(&url).out, said);
+    }
+    revoke(&stage.url()).is(&expect![[r#"
+        error: {fp:195}:01990000-0000-7000-8000-000000000006 has ended: failed
+          code: execution_not_active
+          next: nobody works on it any more; ff replay runs it again
+        exit 4
+    "#]]);
+    let shown = stage.ff(&["show", "00000006"]).out;
+    assert!(shown.contains("revoked on the command line"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consumers_are_listed_and_one_that_will_not_come_back_is_dropped() {
+    let stage = Stage::new().await;
+    stage.ff(&["consumers", "-o", "table"]).is(&expect![[r#"
+        no consumers
+    "#]]);
+    let past = Past::open(&stage);
+    for name in ["audit", "a/../b"] {
+        past.engine.consumer(name.parse().unwrap()).await.unwrap();
+    }
+    stage.ff(&["consumers", "-o", "table"]).is(&expect![[r#"
+        CONSUMER  LAST HEARD OF
+        a/../b    <moment>
+        audit     <moment>
+    "#]]);
+    stage.ff(&["consumers"]).is(&expect![[r#"
+        a/../b	<moment>
+        audit	<moment>
+    "#]]);
+    stage.ff(&["consumers", "drop", "audit"]).is(&expect![[r#"
+        dropped audit
+    "#]]);
+    let served = Served::start(&stage, None);
+    let there = |arguments: &[&str]| stage.ff_at(&served.url, arguments, "");
+    there(&["consumers", "-o", "ids"]).is(&expect![[r#"
+        a/../b
+    "#]]);
+    there(&["consumers", "drop", "a/../b"]).is(&expect![[r#"
+        dropped a/../b
+    "#]]);
+    there(&["consumers", "drop", "a/../b"]).is(&expect![[r#"
+        error: there is no consumer a/../b
+          code: consumer_not_found
+          next: ff consumers lists those that there are
+        exit 3
+    "#]]);
+    let refused = there(&["consumers", "drop", "a b"]);
+    assert!(refused.err.contains("code: invalid_input"), "{}", refused.err);
+    there(&["consumers", "-o", "json"]).is(&expect![[r#"
+        {
+          "consumers": []
+        }
     "#]]);
 }
 

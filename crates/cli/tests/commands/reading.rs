@@ -169,6 +169,7 @@ fn help_names_the_commands_and_the_exit_codes() {
           result      Print the result of an execution, and nothing else
           cancel      Cancel an execution, whatever it is doing
           replay      Have an execution that has ended run again
+          revoke      Take a running execution away from its worker, for another to go on with
           hold        Keep a waiting execution from being claimed
           unhold      Let a held execution be claimed again
           waitpoints  Say what executions wait for: signals, people and callbacks
@@ -181,6 +182,7 @@ fn help_names_the_commands_and_the_exit_codes() {
           tag         Set and remove tags of an execution
           flow        Submit, list, show, cancel and seal flows: graphs of executions
           lanes       Say how much waits in each lane, and how many executions are in which state
+          consumers   List who follows the feed with a place that is kept, or forget one
           config      Say which settings apply, and where they come from
           migrate     Bring the schema of a database up to date, or say what is missing
           dev         Start a server with a worker and some work, to try things out

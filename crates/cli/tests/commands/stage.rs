@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 /// How long before now the executions of the stage lived: an hour and a half, so that their ages
 /// are `1h` for as long as a test takes.
-const AGO_MS: i64 = 5_400_000;
+pub const AGO_MS: i64 = 5_400_000;
 
 /// The id of an execution of the stage.
 pub const fn uuid(number: u128) -> Uuid {

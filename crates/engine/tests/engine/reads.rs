@@ -14,6 +14,7 @@ use ff_core::event::{Cursor, EventName, Filter};
 use ff_core::query::{Page, Search};
 use ff_core::state::{AttemptState, BlockingReason, PublicState};
 use ff_core::text::ConsumerName;
+use ff_core::view::ConsumerSnapshot;
 use ff_engine::{Engine, Error};
 use serde_json::json;
 
@@ -179,7 +180,9 @@ async fn a_consumer_goes_on_where_it_acknowledged() {
     let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
     assert_eq!(rest.events.len(), 3, "k + 1 comes first");
     assert!(rest.events[0].cursor.seq() > first.next.seq());
-    assert_eq!(engine.list_consumers().await.unwrap(), std::slice::from_ref(&name));
+    let listed = engine.list_consumers().await.unwrap();
+    let acknowledged_at = engine.server_time_ms().await.unwrap();
+    assert_eq!(listed, [ConsumerSnapshot { name: name.clone(), acknowledged_at }]);
     engine.drop_consumer(name).await.unwrap();
     assert_eq!(engine.list_consumers().await.unwrap(), []);
 }

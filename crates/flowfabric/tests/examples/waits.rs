@@ -496,28 +496,42 @@ async fn what_failed_because_nobody_came_in_time_waits_again_when_it_is_replayed
 
 #[tokio::test]
 async fn that_nobody_came_in_time_stays_so_once_something_rests_on_it() {
-    async fn wait(ctx: Context, (): ()) -> Result<String> {
-        let answer = ctx.wait_for::<String>("answer").timeout(Duration::from_millis(20)).await;
-        let other = ctx.wait_for::<String>("other").timeout(Duration::from_millis(20)).await;
-        let late =
-            [&answer, &other].map(|waited| waited.as_ref().is_err_and(Error::is_wait_timeout));
-        let instead =
-            ctx.step("decide alone", async || Ok::<_, Error>(format!("{late:?}"))).await?;
-        if ctx.attempt_index() == 0 {
+    async fn wait(ctx: Context, what: String) -> Result<String> {
+        let first = ctx.attempt_index() == 0;
+        let timeout = if first { Duration::from_millis(20) } else { LONG };
+        let answer = ctx.wait_for::<String>("answer").timeout(timeout).await;
+        let other = ctx.wait_for::<String>("other").timeout(timeout).await;
+        let late = [&answer, &other].map(|it| it.as_ref().is_err_and(Error::is_wait_timeout));
+        if what == "child" {
+            ctx.spawn(ctx.task("echo", late)).await;
+        } else {
+            let fails = first && what == "step that fails";
+            let run = async || if fails { Err(Error::permanent("no")) } else { Ok(()) };
+            ctx.step("decide alone", run).await?;
+        }
+        if first {
             return Err(Error::permanent("on the way home").into());
         }
-        Ok(instead)
+        Ok(format!("{late:?}"))
+    }
+    async fn echo(_: Context, late: [bool; 2]) -> Result<[bool; 2]> {
+        Ok(late)
     }
     for at in every_place() {
         let place = at.open().await;
-        let running = start(&place.fabric, wait);
-        let made = place.fabric.create("wait", ()).await.unwrap();
-        let why = made.result::<String>().await.unwrap_err().to_string();
-        assert!(why.contains("on the way home"), "{at:?}: {why}");
-        let before = made.history().await.unwrap().steps;
-        made.replay("go on").await.unwrap();
-        assert_eq!(made.result::<String>().await.unwrap(), "[true, true]", "{at:?}");
-        assert_eq!(made.history().await.unwrap().steps, before, "{at:?}: nothing was asked again");
+        let worker = place.fabric.worker("default").handle("wait", wait).handle("echo", echo);
+        let running = worker.start().unwrap();
+        let mut all = Vec::new();
+        for what in ["step", "step that fails", "child"] {
+            all.push((what, place.fabric.create("wait", what).await.unwrap()));
+        }
+        for (what, made) in all {
+            assert_eq!(made.ended().await.unwrap(), PublicState::Failed, "{at:?}: {what}");
+            made.replay("go on").await.unwrap();
+            let result = tokio::time::timeout(LONG / 60, made.result::<String>()).await;
+            let result = result.expect("nobody is asked again").unwrap();
+            assert_eq!(result, "[true, true]", "{at:?}: {what}");
+        }
         running.stop().await.unwrap();
     }
 }

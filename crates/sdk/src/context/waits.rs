@@ -13,8 +13,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::condition::{Distinct, ResumeCondition};
-use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::suspend::{Binding, Suspend};
+use ff_core::execution::AttemptOutcome;
 use ff_core::step::StepKind;
 use ff_core::suspension::{CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::text::{Category, SignalName, StepName, WaitpointKey};
@@ -175,6 +175,7 @@ impl Context {
         }
         // A suspension suspends the whole execution: side by side, one wait follows another.
         let _turn = self.0.waits.lock().await;
+        let for_its_time = ask.condition.wants_a_deadline();
         self.settle(question).await;
         if let Some(waited) = self.or_stop(known()).await {
             return Ok(waited);
@@ -196,7 +197,7 @@ impl Context {
         let waited = self.or_stop(waited).await;
         let step = journal.step((answer, StepKind::Wait, name), 0, &waited);
         let step = self.or_stop(step).await;
-        if waited.timed_out() {
+        if waited.timed_out() && !for_its_time {
             journal.learn(step.clone());
             self.keep(step).await;
         } else {
@@ -289,7 +290,7 @@ impl Context {
         let last =
             self.or_stop(last).await.filter(|last| last.suspension_id == asked.suspension_id)?;
         let how = match last.close_reason? {
-            CloseReason::TimedOutAutoResume if self.failed_since(last.attempt_index) => {
+            CloseReason::TimedOutAutoResume if self.failed_since(last.attempt_index).await => {
                 return None;
             }
             how @ (CloseReason::Resumed | CloseReason::TimedOutAutoResume) => how,
@@ -311,12 +312,17 @@ impl Context {
 }
 
 impl Context {
-    /// Whether an attempt that waited has failed since, and this one is to try again. One that was taken
-    /// over has not: it goes on where the other stopped.
-    fn failed_since(&self, attempt_index: u32) -> bool {
-        let own = self.attempt_index();
-        let taken_over = self.0.work.claim == ClaimKind::Reclaimed && attempt_index + 1 == own;
-        attempt_index != own && !taken_over
+    /// Whether an attempt that waited, or one that followed it, has failed, and this one is to try again.
+    /// Those that were only taken over have not: this one goes on where they stopped.
+    async fn failed_since(&self, attempt_index: u32) -> bool {
+        let (id, own) = (self.execution_id(), self.attempt_index());
+        if attempt_index == own {
+            return false;
+        }
+        let history = self.or_stop(persistently(|| self.0.fabric.history(id)).await).await;
+        let mut since =
+            history.attempts.iter().filter(|line| (attempt_index..own).contains(&line.index));
+        since.any(|line| line.outcome != Some(AttemptOutcome::Interrupted))
     }
 }
 

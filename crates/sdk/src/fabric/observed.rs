@@ -12,20 +12,22 @@ use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::renew::Renew;
+use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::suspend::Suspend;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
+use ff_core::text::ConsumerName;
 use ff_core::{ClaimAsk, ExecutionId, FlowId, Millis};
 use ff_wire::flow::{
     CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
     MemberPage, MemberParams,
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
-use ff_wire::steer::TagsRequest;
-use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::steer::{RevokeAnswer, TagsRequest};
+use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 
 use super::{Fabric, Inputs, Report, Work};
 use crate::Error;
@@ -147,6 +149,18 @@ impl<O: Observer> Fabric for Observed<O> {
 
     async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
         self.inner.unhold(id).await
+    }
+
+    async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
+        self.inner.revoke(revoke).await
+    }
+
+    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
+        self.inner.consumers().await
+    }
+
+    async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {
+        self.inner.drop_consumer(name).await
     }
 
     async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {

@@ -151,6 +151,8 @@ fn the_routes_of_suspensions_stay_where_they_are() {
         "post /v1/executions/{id}/decisions",
         "get /v1/signals/{link}",
         "post /v1/signals/{link}",
+        "get /v1/consumers",
+        "post /v1/consumers/drop",
         "get /v1/signing-keys",
         "post /v1/signing-keys/rotate",
     ] {

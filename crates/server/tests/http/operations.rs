@@ -15,6 +15,25 @@ async fn a_server_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn who_keeps_events_from_being_removed_is_listed_and_can_be_dropped() {
+    let site = Site::open().await;
+    for name in ["b", "a"] {
+        site.engine.consumer(name.parse().unwrap()).await.unwrap();
+        site.clock.advance(5);
+    }
+    let listed = site.get("/v1/consumers").await.body;
+    let line = |name, at: i64| json!({"name": name, "acknowledged_at": 1_700_000_000_000 + at});
+    assert_eq!(listed, json!({"consumers": [line("a", 5), line("b", 0)]}));
+    let forget = |name: &str| site.post("/v1/consumers/drop", json!({"name": name}));
+    assert_eq!(forget("a").await.body, json!({"name": "a"}));
+    let again = forget("a").await;
+    assert_eq!((again.status, again.code()), (404, "consumer_not_found"));
+    let refused = forget("a b").await;
+    assert_eq!((refused.status, refused.code()), (400, "invalid_input"));
+    assert_eq!(site.get("/v1/consumers").await.body, json!({"consumers": [line("b", 0)]}));
+}
+
+#[tokio::test]
 async fn lanes_say_how_much_waits_and_for_how_long() {
     let site = Site::open().await;
     site.create(1).await;

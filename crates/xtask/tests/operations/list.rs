@@ -24,7 +24,7 @@ const STEERING: &[Operation] = &[
     ("create_executions", "create_executions", "", "batches"),
     ("cancel_execution", "cancel_execution", "cancel", "cancel races"),
     ("replay_execution", "replay_execution", "replay", "replay"),
-    ("revoke_lease", "revoke_lease", "", "revoke"),
+    ("revoke_lease", "revoke_lease", "revoke", "revoke"),
     ("change_priority", "change_priority", "priority", "operator"),
     ("hold_execution", "hold_execution", "hold", "operator"),
     ("unhold_execution", "unhold_execution", "unhold", "operator"),
@@ -128,8 +128,8 @@ const FEED: &[Operation] = &[
     ("read_events", "read_events stream_events", "", "feed"),
     ("feed_tail", "stream_events", "", "feed"),
     ("consumer", "", "", "consumers"),
-    ("list_consumers", "", "", "consumers"),
-    ("drop_consumer", "", "", "consumers"),
+    ("list_consumers", "list_consumers", "consumers", "consumers"),
+    ("drop_consumer", "drop_consumer", "consumers drop", "consumers"),
 ];
 
 const DUTIES: &[Operation] = &[

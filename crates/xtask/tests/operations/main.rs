@@ -77,8 +77,9 @@ impl Sources {
             (name, count)
         });
         let mut commands = BTreeSet::new();
-        for (file, prefix) in [("main.rs", ""), ("flow.rs", "flow "), ("keys.rs", "keys ")] {
-            let text = read(&root.join("crates/cli/src").join(file));
+        for file in ["main", "flow", "keys", "consumers"] {
+            let text = read(&root.join(format!("crates/cli/src/{file}.rs")));
+            let prefix = if file == "main" { String::new() } else { format!("{file} ") };
             commands.extend(variants(&text).map(|name| format!("{prefix}{name}")));
         }
         Self {
