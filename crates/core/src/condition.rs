@@ -239,12 +239,13 @@ impl ResumeCondition {
         found
     }
 
-    /// What is to be decided on, by waitpoint: two things at one waitpoint could never both be.
-    fn subjects(&self) -> Vec<(&WaitpointKey, &str)> {
+    /// What is to be decided on, by waitpoint: two things at one waitpoint could never both be, and who
+    /// decides on nothing in particular would have to say on what.
+    fn subjects(&self) -> Vec<(&WaitpointKey, Option<&str>)> {
         let mut subjects = Vec::new();
         self.visit(&mut |leaf| {
-            if let Self::Approval { waitpoint, subject: Some(subject), .. } = leaf {
-                subjects.push((waitpoint, subject.as_str()));
+            if let Self::Approval { waitpoint, subject, .. } = leaf {
+                subjects.push((waitpoint, subject.as_deref()));
             }
         });
         subjects.sort_unstable();
@@ -309,11 +310,12 @@ impl ResumeCondition {
             }
             Self::Approval { by, not_by, subject, .. } => {
                 let who = seen.source_identity;
-                let same = subject.as_ref().is_none_or(|subject| digest(subject) == seen.subject);
+                // Last, because it takes the longest.
+                let same = || subject.as_ref().is_none_or(|own| digest(own) == seen.subject);
                 let listed = by.is_empty() || by.iter().any(|one| one.as_str() == who);
                 let barred = not_by.as_ref().is_some_and(|one| one.as_str() == who);
                 let known = seen.source_type == PERSON && !who.is_empty();
-                Word::of(seen.name).is_some() && known && listed && !barred && same
+                Word::of(seen.name).is_some() && known && listed && !barred && same()
             }
             Self::OperatorOnly | Self::TimeoutOnly | Self::AllOf(_) => false,
         }

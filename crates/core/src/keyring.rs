@@ -193,8 +193,9 @@ impl Keyring {
         })
     }
 
-    /// The old keys that a rotation is asked to end, although they may still be accepted.
-    pub fn withdraw(&self, kids: &[String]) -> Result<Vec<Kid>, Rejection> {
+    /// The old keys that a rotation is asked to end, although they may still be accepted. `install` is the
+    /// key that is to sign.
+    pub fn withdraw(&self, kids: &[String], install: &SigningKey) -> Result<Vec<Kid>, Rejection> {
         let refused = |kid: &str, why: &str| {
             Err(Rejection::invalid(Code::InvalidInput, "withdraw", kid, why))
         };
@@ -206,9 +207,12 @@ impl Keyring {
                     "is the current key, which is replaced anyway; give it no grace",
                 );
             }
-            let mut old = self.old.iter().map(|old| &old.key.kid);
-            match old.find(|old| old.as_str() == kid) {
-                Some(old) if !withdrawn.contains(old) => withdrawn.push(old.clone()),
+            let mut old = self.old.iter().map(|old| &old.key);
+            match old.find(|old| old.kid.as_str() == kid) {
+                Some(old) if old.secret == install.secret => {
+                    return Err(bad_secret("is that of a key that is to be withdrawn"));
+                }
+                Some(old) if !withdrawn.contains(&old.kid) => withdrawn.push(old.kid.clone()),
                 Some(_) => {}
                 None => return refused(kid, "is no key that was replaced"),
             }

@@ -130,9 +130,18 @@ impl Engine {
         }))
     }
 
-    /// Lets a suspended execution go on, whatever it waits for.
+    /// Lets a suspended execution go on, whatever it waits for. It lets go of the wait that is open now, and
+    /// of no other: a store that lost its connection sends it again, when the next one may have begun.
     pub async fn resume_execution(&self, resume: Resume) -> Result<PublicState, Error> {
-        self.execute(resume).await
+        if resume.suspension.is_some() {
+            return self.execute(resume).await;
+        }
+        let keys = [Key::Execution(resume.id), Key::Wait(WaitKey::Suspension(resume.id))];
+        let have = self.backend.get(&keys).await?;
+        let x = have.execution(resume.id)?;
+        let open = have.waits.suspension(resume.id).filter(|own| own.is_open(x));
+        let suspension = open.map(|own| own.id);
+        self.execute(Resume { suspension, ..resume }).await
     }
 
     /// Gives the store its first signing key; one that it has, it keeps.

@@ -53,7 +53,8 @@ pub async fn resume(
     Id(id): Id,
     MaybeBody(request): MaybeBody<ResumeRequest>,
 ) -> Result<Json<ResumeAnswer>, Refused> {
-    Ok(Json(server.execute(request.into_command(id)?).await?.into()))
+    let resume = request.into_command(id)?;
+    Ok(Json(server.engine().resume_execution(resume).await?.into()))
 }
 
 /// What an execution waits for, or waited for last

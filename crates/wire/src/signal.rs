@@ -2,7 +2,7 @@
 
 use ff_core::condition::Word;
 use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
-use ff_core::suspension::{Effect, Signal};
+use ff_core::suspension::{Effect, Signal, WaitpointWord};
 use ff_core::text::{IdempotencyKey, SignalName, SourceIdentity};
 use ff_core::token::Link;
 use ff_core::{ExecutionId, Millis, Rejection, view};
@@ -201,8 +201,10 @@ pub struct OfferAnswer {
     pub subject: Option<String>,
     /// What would be decided on, in words, if that is what is waited for.
     pub subject_text: Option<String>,
-    /// Whether it would be taken now: not when nobody waits there, or for something else.
+    /// Whether it would count now: not when nobody waits there, or for something else, or for others.
     pub open: bool,
+    /// Whether nobody waits there yet. What is sent is kept, and may count then.
+    pub pending: bool,
 }
 
 impl OfferAnswer {
@@ -222,6 +224,7 @@ impl OfferAnswer {
             subject: link.subject,
             subject_text: text.filter(|_| same),
             open: listening && (same || !decides),
+            pending: waitpoint.state == WaitpointWord::Pending,
         }
     }
 }

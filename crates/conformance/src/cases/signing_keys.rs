@@ -105,6 +105,8 @@ pub async fn a_rotation_may_withdraw_earlier_keys(w: Arc<World>) {
     for kid in ["c", "x"] {
         assert_eq!(code(w.run(withdraw(&["a", kid])).await), Code::InvalidInput);
     }
+    let same = RotateKey { withdraw: vec!["a".to_owned()], ..rotate("d", '1', 10_000) };
+    assert_eq!(code(w.run(same).await), Code::InvalidSecretHex, "it would sign under another name");
     assert_eq!(kids(&w).await, ["c", "a", "b"], "nothing was changed");
     let rotated =
         |before: &str| Ok(Rotated::Rotated { previous_kid: Some(before.to_owned()), gc_count: 0 });

@@ -79,13 +79,14 @@ pub async fn waitpoints_are_counted_once_each(w: Arc<World>) {
 /// A condition too deep or empty is refused with the path to the mistake.
 pub async fn malformed_conditions_are_refused(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
-    let on = |subject: &str| ResumeCondition::Approval {
+    let about = |subject: Option<&str>| ResumeCondition::Approval {
         waitpoint: waitpoint_key("answer"),
         needed: 1,
         by: Vec::new(),
         not_by: None,
-        subject: Some(subject.to_owned()),
+        subject: subject.map(str::to_owned),
     };
+    let (on, anything) = (|subject: &str| about(Some(subject)), about(None));
     let mut deep = single("answer", None);
     for _ in 0..5 {
         deep = ResumeCondition::AllOf(vec![deep]);
@@ -97,6 +98,7 @@ pub async fn malformed_conditions_are_refused(w: Arc<World>) {
         (count(1, Distinct::Signals, &[]), "count_waitpoints_empty"),
         (count(2, Distinct::Waitpoints, &["answer"]), "count_exceeds_waitpoint_set"),
         (ResumeCondition::AllOf(vec![on("this"), on("that")]), "approval_subjects_differ"),
+        (ResumeCondition::AllOf(vec![on("this"), anything]), "approval_subjects_differ"),
     ];
     for (condition, word) in wrong {
         let refused = w.run(Suspend { condition, ..w.pause(id, fence) }).await;

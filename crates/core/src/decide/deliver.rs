@@ -13,14 +13,14 @@ use crate::condition::{Contribution, DECISION, PERSON, Seen, Verdict, Word};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, State, Suspended};
-use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
+use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WaitSet, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::keyring::Keyring;
 use crate::limits::{
     Config, DURATION_MS_MAX, SIGNAL_PAYLOAD_BYTES_MAX, SIGNAL_TEXT_BYTES_MAX, SIGNALS_MAX,
 };
 use crate::suspension::{
-    CloseReason, Effect, Signal, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
+    Arrival, CloseReason, Effect, Signal, Suspension, SuspensionEnd, Waitpoint, WaitpointState,
 };
 use crate::text::{Encoding, IdempotencyKey, SignalName, prose};
 use crate::time::Millis;
@@ -307,7 +307,8 @@ impl Decide for DeliverSignal {
             return Err(Rejection::new(Code::SignalLimitExceeded, said));
         }
         let mut signal = self.signal(received, Effect::Buffered, at, cx.config);
-        let judged = open.map(|(_, suspension)| judge(have, suspension, row, &signal));
+        let judged =
+            open.map(|(_, suspension)| judge(&have.waits, suspension, row, &signal.arrival()));
         let mut own = row.clone();
         own.counts.signals += 1;
         own.counts.last_at = Some(at);
@@ -353,6 +354,16 @@ impl Decide for DeliverSignal {
     }
 }
 
+/// Whether a signal to a waitpoint of an open suspension would count, if it came now.
+pub fn would_count(
+    waits: &WaitSet,
+    suspension: &Suspension,
+    row: &Waitpoint,
+    signal: &Arrival,
+) -> bool {
+    counts(judge(waits, suspension, row, signal).0)
+}
+
 /// Whether a signal with this effect counts.
 fn counts(effect: Effect) -> bool {
     match effect {
@@ -366,24 +377,23 @@ fn counts(effect: Effect) -> bool {
 
 /// What a signal leads to, and the signals that satisfy the condition, if they do now.
 fn judge(
-    have: &WorkingSet,
+    waits: &WaitSet,
     suspension: &Suspension,
     row: &Waitpoint,
-    signal: &Signal,
+    signal: &Arrival,
 ) -> (Effect, Option<Vec<Uuid>>) {
     let id = suspension.execution;
     let key = |waitpoint: Uuid| {
-        let known = have.waits.waitpoint(id, waitpoint)?;
+        let known = waits.waitpoint(id, waitpoint)?;
         // A closed one is of an earlier suspension, whatever that was called.
         let active = matches!(known.state, WaitpointState::Active { .. });
         (active && known.suspension == Some(suspension.id)).then_some(&known.key)
     };
-    let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
-    let last = signal.arrival();
+    let arrived = waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
     let mut seen: Vec<Seen<'_>> =
         arrived.filter_map(|signal| Some(signal.seen(key(signal.waitpoint)?))).collect();
     let at = seen.len();
-    seen.push(last.seen(&row.key));
+    seen.push(signal.seen(&row.key));
     let condition = &suspension.condition;
     if let Verdict::Satisfied { by } = condition.judge(&seen) {
         let by = by.into_iter().map(|one| seen[one].id).collect();

@@ -138,7 +138,7 @@ impl Decide for RotateKey {
             }
             Rotation::Rotated { previous_kid, change: mut rotated, .. } => {
                 let previous_kid = previous_kid.map(|kid| kid.to_string());
-                rotated.withdraw = keys.withdraw(&self.withdraw)?;
+                rotated.withdraw = keys.withdraw(&self.withdraw, &rotated.install)?;
                 rotated.forget.retain(|kid| !rotated.withdraw.contains(kid));
                 let gc_count = rotated.forget.len();
                 change(Rotated::Rotated { previous_kid, gc_count }, rotated)

@@ -175,17 +175,16 @@ fn approval(
 ) -> Option<ApprovalView> {
     let mut asked = Vec::new();
     approvals(condition, row, arrived, &mut asked);
-    let open = asked.iter().position(|one| {
-        u32::try_from(one.approved_by.len()).is_ok_and(|approved| approved < one.needed)
-    });
-    asked.into_iter().nth(open.unwrap_or_default())
+    let open = asked.iter().position(|(_, open)| *open);
+    asked.into_iter().nth(open.unwrap_or_default()).map(|(view, _)| view)
 }
 
+/// All of them, each with whether it is still open.
 fn approvals(
     condition: &ResumeCondition,
     row: &Waitpoint,
     arrived: &[&Arrival],
-    all: &mut Vec<ApprovalView>,
+    all: &mut Vec<(ApprovalView, bool)>,
 ) {
     match condition {
         ResumeCondition::Approval { waitpoint, needed, by, not_by, subject }
@@ -195,14 +194,15 @@ fn approvals(
             let seen: Vec<_> = own.map(|signal| signal.seen(&row.key)).collect();
             let counted = condition.contributing(&seen).into_iter().map(|at| &seen[at]);
             let approved = counted.filter(|one| Word::of(one.name) == Some(Word::Approved));
-            all.push(ApprovalView {
+            let view = ApprovalView {
                 needed: *needed,
                 by: by.clone(),
                 not_by: not_by.clone(),
                 subject: subject.clone(),
                 subject_digest: subject.as_deref().map(digest),
                 approved_by: approved.map(|one| one.source_identity.to_owned()).collect(),
-            });
+            };
+            all.push((view, condition.decisions(&seen).is_empty()));
         }
         ResumeCondition::AllOf(members) => {
             for member in members {

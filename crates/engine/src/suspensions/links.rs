@@ -5,9 +5,9 @@
 
 use bytes::Bytes;
 use ff_core::condition::{PERSON, Word};
-use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered};
+use ff_core::decide::deliver::{Authority, DeliverSignal, Delivered, would_count};
 use ff_core::fold::{Key, WaitKey};
-use ff_core::suspension::{Suspension, Waitpoint, WaitpointState, WaitpointWord};
+use ff_core::suspension::{Arrival, Suspension, Waitpoint, WaitpointState, WaitpointWord};
 use ff_core::text::{Encoding, SignalName, SourceIdentity};
 use ff_core::token::{self, Link, Refused};
 use ff_core::view::WaitpointSnapshot;
@@ -76,8 +76,12 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
+        if link.claims() != row.claims() {
+            return Err(Rejection::from(Refused::Invalid).into());
+        }
         let id = link.execution;
-        let have = self.backend.get(&[Key::Execution(id), Key::Wait(WaitKey::Arrived(id))]).await?;
+        let waits = [WaitKey::Arrived(id), WaitKey::Waitpoints(id)].map(Key::Wait);
+        let have = self.backend.get(&[&[Key::Execution(id)], &waits[..]].concat()).await?;
         let x = have.execution(id)?;
         let arrived = have.waits.arrived.get(&id).into_iter().flat_map(|all| all.values());
         let arrived: Vec<_> = arrived.collect();
@@ -87,7 +91,10 @@ impl Engine {
                 let now = self.backend.now().await?;
                 expires_at > now && !matches!(x.state, State::Terminal(_))
             }
-            WaitpointState::Active { .. } => suspension.is_some_and(|own| own.is_open(x)),
+            // It may be asked of others, or said already.
+            WaitpointState::Active { .. } => suspension.is_some_and(|own| {
+                own.is_open(x) && would_count(&have.waits, &own, &row, &arrival(&link, text))
+            }),
             WaitpointState::Closed { .. } => false,
         };
         Ok(Offer { link, waitpoint, open })
@@ -101,17 +108,17 @@ impl Engine {
     ) -> Result<Delivered, Error> {
         let link = self.opened(text).await?;
         let (payload, encoding) = payload.unzip();
-        let identity = link.source_identity.map(|by| by.to_string());
+        let sent = arrival(&link, text);
         let delivered = self.deliver_signal(DeliverSignal {
-            id: link.execution,
-            waitpoint: link.waitpoint,
-            signal: token::signal_id(text),
+            id: sent.execution,
+            waitpoint: sent.waitpoint,
+            signal: sent.id,
             authority: Authority::Link(text.to_owned()),
-            name: link.signal,
+            name: sent.name,
             category: "link".to_owned(),
-            source_type: if identity.is_some() { PERSON } else { "link" }.to_owned(),
-            source_identity: identity.unwrap_or_default(),
-            subject: link.subject,
+            source_type: sent.source_type,
+            source_identity: sent.source_identity,
+            subject: sent.subject,
             correlation_id: None,
             idempotency_key: None,
             dedup_ttl_ms: None,
@@ -154,5 +161,20 @@ impl Engine {
         };
         let own = have.suspension(id).filter(|own| Some(own.id) == row.suspension).cloned();
         Ok((row, own))
+    }
+}
+
+/// The signal that a link sends.
+fn arrival(link: &Link, text: &str) -> Arrival {
+    let identity = link.source_identity.as_ref();
+    Arrival {
+        execution: link.execution,
+        id: token::signal_id(text),
+        waitpoint: link.waitpoint,
+        number: u32::MAX,
+        name: link.signal.clone(),
+        source_type: if identity.is_some() { PERSON } else { "link" }.to_owned(),
+        source_identity: identity.map(ToString::to_string).unwrap_or_default(),
+        subject: link.subject.clone(),
     }
 }

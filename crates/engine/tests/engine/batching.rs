@@ -9,8 +9,10 @@ use ff_core::decide::complete::Complete;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::deliver::Delivered;
 use ff_core::decide::hold::Hold;
+use ff_core::decide::resume::Resume;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::step::{Step, StepKind};
+use ff_core::suspension::Effect;
 use ff_core::text::StepName;
 use ff_core::{Code, ExecutionId, Fence};
 use ff_engine::{Engine, Error, Options};
@@ -51,6 +53,27 @@ async fn calls_that_arrive_while_a_batch_is_under_way_share_the_next_one() {
         assert!(matches!(call.await.unwrap(), Ok(Created::Created { .. })));
     }
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the other 99 went together");
+}
+
+#[tokio::test]
+async fn a_resume_that_is_late_lets_go_of_no_later_wait() {
+    let (engine, slow, world) = gated(&Options::default());
+    let (_, mailbox) = world.waiting().await;
+    let resume = Resume {
+        id: mailbox.id,
+        suspension: None,
+        reason: "enough".to_owned(),
+        resume_delay_ms: 0,
+    };
+    let resumed = tokio::spawn(async move { engine.resume_execution(resume).await });
+    settle().await;
+    world.deliver(mailbox.signal(&world, "done")).await;
+    let work = world.claim(world.ask(1)).await.remove(0);
+    let later = world.suspend(world.pause(mailbox.id, work.leased.fence)).await.remove(0);
+    slow.obstacle.permits.add_permits(1);
+    let refused = resumed.await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), Code::ExecutionNotSuspended);
+    assert_eq!(world.deliver(later.signal(&world, "done")).await, Effect::ConditionSatisfied);
 }
 
 #[tokio::test(start_paused = true)]

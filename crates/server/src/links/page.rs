@@ -52,16 +52,16 @@ pub fn offer(offer: &OfferAnswer) -> Response {
     put(&mut body, "Execution", &offer.execution_id.to_string());
     body.push_str("</dl>");
     // Nobody decides on what he cannot see.
-    let unseen = offer.subject.is_some() && offer.subject_text.is_none();
-    if offer.open && unseen {
+    let decides = offer.signal_name.parse::<Word>().is_ok();
+    if offer.open && offer.pending && decides {
         body.push_str("<p>It is not asked yet. Open this again in a moment.</p>");
     } else if offer.open {
         let form = format!("<form method=\"post\"><button>{does}</button></form>");
         body.push_str(&form);
     } else {
         body.push_str(
-            "<p>This is not waited for any more: it was decided, it is over, or it is about \
-             something else now.</p>",
+            "<p>This is not waited for: it was said or decided already, it is over, others are asked, \
+             or it is about something else now.</p>",
         );
     }
     page(StatusCode::OK, "Send a signal", &body)
@@ -85,7 +85,7 @@ fn led_to(effect: Effect) -> &'static str {
         Effect::ConditionSatisfied => "It was waited for: the work goes on now.",
         Effect::Appended => "It was written down. More is needed before the work goes on.",
         Effect::Buffered => "It is kept until the work waits for it.",
-        Effect::AppendedDuplicate => "It was said before, and changes nothing.",
+        Effect::AppendedDuplicate => "What was said first stands; this changes nothing.",
         Effect::IgnoredNotInCondition | Effect::IgnoredMatcherFailed => {
             "It was written down, but it is not what is waited for."
         }

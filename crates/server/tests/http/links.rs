@@ -53,6 +53,7 @@ async fn looking_at_a_link_changes_nothing_and_following_it_twice_is_once() {
             {
               "execution_id": "{fp:33}:00000000-0000-0000-0000-000000000001",
               "open": true,
+              "pending": false,
               "signal_name": "approved",
               "source_identity": "ann",
               "subject": "sha256:bd4377357ccc6ade0fee78af46c39ae53e480f71cd48cf01b1789d045462838a",
@@ -175,11 +176,49 @@ async fn nobody_decides_on_what_he_is_not_shown_yet() {
     let made = site.post(&path(id, "/waitpoints"), new).await.body;
     let x = Waiting { id, waitpoint: made["waitpoint_id"].clone(), token: made["token"].clone() };
     let subject = format!("sha256:{}", "0".repeat(64));
-    let ask = json!({"signal_name": "approved", "source_identity": "ann", "subject": subject});
-    let link = link(&site, &x, ask).await;
-    let page = browse(&site, &link).await.body;
-    let page = page.as_str().unwrap();
-    assert!(page.contains("It is not asked yet") && !page.contains("<button>"), "{page}");
+    for subject in [json!(subject), Value::Null] {
+        let ask = json!({"signal_name": "approved", "source_identity": "ann", "subject": subject});
+        let link = link(&site, &x, ask).await;
+        let page = browse(&site, &link).await.body;
+        let page = page.as_str().unwrap();
+        assert!(page.contains("It is not asked yet") && !page.contains("<button>"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_cannot_count_has_no_button() {
+    let site = Site::open().await;
+    let about =
+        json!({"subject": "deploy 7", "by": ["ann", "bob", "cleo"], "needed": 2, "not_by": "cleo"});
+    let x = waiting(&site, 1, &approval(&about)).await;
+    let made = |name: &'static str, who: Option<&'static str>| {
+        let body = json!({"signal_name": name, "source_identity": who});
+        link(&site, &x, body)
+    };
+    let (ann, bob) = (made("approved", Some("ann")).await, made("approved", Some("bob")).await);
+    let others = [
+        made("approved", Some("mallory")).await,
+        made("approved", Some("cleo")).await,
+        made("approved", None).await,
+        made("deployed", Some("ann")).await,
+    ];
+    let button = async |link: &str| {
+        let page = browse(&site, link).await.body;
+        let open = site.get(link).await.body["open"].clone();
+        let button = page.as_str().unwrap().contains("<button>");
+        assert_eq!(open, json!(button), "{page}");
+        button
+    };
+    assert!(button(&ann).await && button(&bob).await);
+    for link in &others {
+        assert!(!button(link).await, "{link}");
+    }
+    press(&site, &ann).await;
+    let rejects = made("rejected", Some("ann")).await;
+    assert!(!button(&ann).await && !button(&rejects).await, "she has said what she says");
+    let late = press(&site, &rejects).await.body;
+    assert!(late.as_str().unwrap().contains("What was said first stands"), "{late}");
+    assert!(button(&bob).await);
 }
 
 #[tokio::test]
