@@ -1,19 +1,17 @@
 //! `ff consumers`: who follows the feed with a place that is kept. Events stay until all of them have
 //! passed, so one that will not come back is to be dropped.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use ff_core::text::ConsumerName;
-use ff_wire::ConsumersAnswer;
+use ff_wire::ConsumerLine;
 
-use crate::output::{self, Format, Output, clean};
+use crate::output::{Output, clean};
 use crate::place::Place;
 use crate::span;
 use crate::steer::say;
-use crate::table::{Column, Table, left};
+use crate::table::{self, Column, left};
 
-const COLUMNS: &[Column] = &[left("CONSUMER"), left("LAST HEARD OF")];
+const COLUMNS: &[Column; 2] = &[left("CONSUMER"), left("LAST HEARD OF")];
 
 /// List consumers, or forget one.
 #[derive(Args)]
@@ -48,33 +46,8 @@ impl Consumers {
             return say(format_args!("dropped {}", clean(name.as_str())));
         }
         let found = client.fabric().consumers().await?;
-        let mut out = std::io::stdout();
-        match self.output.output {
-            Some(Format::Json) => output::json(&found),
-            Some(Format::Ids) => lines(found.consumers.iter().map(|one| [clean(&one.name)])),
-            Some(Format::Table) => table(&found, &mut out),
-            None if output::is_terminal() => table(&found, &mut out),
-            None => lines(rows(&found)),
-        }
+        let row = |one: &ConsumerLine| [clean(&one.name), span::moment(one.acknowledged_at)];
+        let rows = found.consumers.iter().map(row);
+        table::list(self.output, &found, (COLUMNS, "no consumers"), rows)
     }
-}
-
-fn lines<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> anyhow::Result<()> {
-    for cells in rows {
-        say(cells.join("\t"))?;
-    }
-    Ok(())
-}
-
-fn table(found: &ConsumersAnswer, out: &mut impl Write) -> anyhow::Result<()> {
-    if found.consumers.is_empty() {
-        return Ok(writeln!(out, "no consumers")?);
-    }
-    let mut table = Table::new(COLUMNS);
-    rows(found).for_each(|cells| table.row(cells));
-    Ok(table.print(out, output::width(), "")?)
-}
-
-fn rows(found: &ConsumersAnswer) -> impl Iterator<Item = [String; 2]> {
-    found.consumers.iter().map(|one| [clean(&one.name), span::moment(one.acknowledged_at)])
 }

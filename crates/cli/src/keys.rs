@@ -1,21 +1,20 @@
 //! `ff keys`: the keys that sign tokens and links. No secret is ever printed.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ff_core::Millis;
 use ff_core::decide::keys::{RotateKey, SecretHex};
-use ff_wire::signing_key::{RotateAnswer, SigningKeysAnswer};
+use ff_wire::signing_key::{RotateAnswer, SigningKeyLine};
 
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Format, Output, clean};
 use crate::place::Place;
 use crate::span;
 use crate::steer::say;
-use crate::table::{Column, Table, left};
+use crate::table::{self, Column, left};
 
-const COLUMNS: &[Column] = &[left("KEY"), left("SINCE"), left("UNTIL")];
+const COLUMNS: &[Column; 3] = &[left("KEY"), left("SINCE"), left("UNTIL")];
 /// A secret that is made here.
 const SECRET_BYTES: usize = 32;
 
@@ -62,41 +61,12 @@ impl Keys {
         }
         let client = place.client().await?;
         let keys = client.fabric().signing_keys().await?;
-        let mut out = std::io::stdout();
-        match self.output.output {
-            Some(Format::Json) => output::json(&keys),
-            Some(Format::Ids) => {
-                for key in &keys.keys {
-                    writeln!(out, "{}", clean(&key.kid))?;
-                }
-                Ok(())
-            }
-            Some(Format::Table) => table(&keys, &mut out),
-            None if output::is_terminal() => table(&keys, &mut out),
-            None => {
-                for cells in rows(&keys) {
-                    writeln!(out, "{}", cells.join("\t"))?;
-                }
-                Ok(())
-            }
-        }
+        let row = |key: &SigningKeyLine| {
+            let until = key.expires_at.map_or_else(|| "signs now".to_owned(), span::moment);
+            [clean(&key.kid), span::moment(key.created_at), until]
+        };
+        table::list(self.output, &keys, (COLUMNS, "no keys"), keys.keys.iter().map(row))
     }
-}
-
-fn table(keys: &SigningKeysAnswer, out: &mut impl Write) -> anyhow::Result<()> {
-    if keys.keys.is_empty() {
-        return Ok(writeln!(out, "no keys")?);
-    }
-    let mut table = Table::new(COLUMNS);
-    rows(keys).for_each(|cells| table.row(cells));
-    Ok(table.print(out, output::width(), "")?)
-}
-
-fn rows(keys: &SigningKeysAnswer) -> impl Iterator<Item = [String; 3]> {
-    keys.keys.iter().map(|key| {
-        let until = key.expires_at.map_or_else(|| "signs now".to_owned(), span::moment);
-        [clean(&key.kid), span::moment(key.created_at), until]
-    })
 }
 
 impl Rotate {

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
+use serde::Serialize;
 
-use crate::output::dim;
+use crate::output::{self, Format, Output, dim};
 
 /// Columns that one cell may take, unless it is the last.
 const CELL_WIDTH_MAX: usize = 28;
@@ -26,6 +27,40 @@ pub const fn left(name: &'static str) -> Column {
 /// A column of numbers.
 pub const fn right(name: &'static str) -> Column {
     Column { name, alignment: Alignment::Right }
+}
+
+/// Prints a short list in the form that was asked for. The first cell of a row says which it is; where
+/// there is none, `nothing` says so.
+pub fn list<const N: usize>(
+    form: Output,
+    whole: &impl Serialize,
+    (columns, nothing): (&[Column; N], &str),
+    rows: impl Iterator<Item = [String; N]>,
+) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    let form = form.output.or_else(|| output::is_terminal().then_some(Format::Table));
+    match form {
+        Some(Format::Json) => output::json(whole)?,
+        Some(Format::Ids) => {
+            for cells in rows {
+                writeln!(out, "{}", cells[0])?;
+            }
+        }
+        Some(Format::Table) => {
+            let mut table = Table::new(columns);
+            rows.for_each(|cells| table.row(cells));
+            if table.rows.is_empty() {
+                return Ok(writeln!(out, "{nothing}")?);
+            }
+            table.print(&mut out, output::width(), "")?;
+        }
+        None => {
+            for cells in rows {
+                writeln!(out, "{}", cells.join("\t"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Rows under a head.
