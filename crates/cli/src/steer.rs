@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Args;
 use ff_core::decide::resume::Resume;
-use ff_core::decide::revoke::Revoke;
 use ff_wire::steer::{RevokeAnswer, TagsRequest, Then};
 use flowfabric::Handle;
 
@@ -86,10 +85,9 @@ pub struct TakeAway {
 impl TakeAway {
     /// Takes it away.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
-        let client = place.client().await?;
-        let id = id::find(&client, place, &self.which.id).await?;
-        let revoke = Revoke { id, expected: None, worker_instance: None, reason: self.reason };
-        match client.fabric().revoke(revoke).await? {
+        let execution = self.which.handle(place).await?;
+        let id = execution.id();
+        match execution.revoke(self.reason).await? {
             RevokeAnswer::Revoked { then: Then::Requeued, .. } => {
                 say(format_args!("revoked the lease of {id}; another worker takes over"))
             }

@@ -40,8 +40,8 @@ pub use ff_core::{Code, ExecutionId, FlowId};
 pub use ff_sdk::{
     BoxError, CancelFlowAnswer, Client, Context, Creation, Decision, EdgeParams, Error, FlowCancel,
     FlowDraft, FlowExtension, FlowHandle, FlowSearchParams, Handle, Handler, MemberParams, Node,
-    Remote, Result, Running, SearchParams, SignalLine, StepInfo, TagsRequest, Task, Voice, Waited,
-    Waitpoint, WaitpointParams, WaitpointSnapshot, Worker, node,
+    Remote, Result, RevokeAnswer, Running, SearchParams, SignalLine, StepInfo, TagsRequest, Task,
+    Voice, Waited, Waitpoint, WaitpointParams, WaitpointSnapshot, Worker, node,
 };
 
 /// The environment variable that holds the token for servers.

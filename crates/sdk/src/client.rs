@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::decide::create::Created;
+use ff_core::decide::revoke::Revoke;
 use ff_core::state::PublicState;
 use ff_core::{Code, ExecutionId, FlowId, Rejection};
 use ff_wire::flow::{FlowPage, FlowSearchParams};
 use ff_wire::lane::{Lane, LaneCount};
-use ff_wire::steer::TagsRequest;
+use ff_wire::steer::{RevokeAnswer, TagsRequest};
 use ff_wire::{ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -192,6 +193,13 @@ impl Handle {
     /// Lets it be claimed again after a hold.
     pub async fn unhold(&self) -> Result<(), Error> {
         self.fabric.unhold(self.id).await
+    }
+
+    /// Takes it away from the worker that runs it, for another to go on with.
+    pub async fn revoke(&self, reason: impl Into<String>) -> Result<RevokeAnswer, Error> {
+        let reason = reason.into();
+        let revoke = Revoke { id: self.id, expected: None, worker_instance: None, reason };
+        self.fabric.revoke(revoke).await
     }
 
     /// Changes how urgent it is while it waits.

@@ -36,7 +36,7 @@ pub use error::{BoxError, Error};
 pub use ff_wire::SearchParams;
 pub use ff_wire::SignalLine;
 pub use ff_wire::flow::{CancelFlowAnswer, EdgeParams, FlowSearchParams, MemberParams};
-pub use ff_wire::steer::TagsRequest;
+pub use ff_wire::steer::{RevokeAnswer, TagsRequest};
 pub use ff_wire::waitpoint::{WaitpointPage, WaitpointParams, WaitpointSnapshot};
 pub use flow::{FlowCancel, FlowDraft, FlowExtension, FlowHandle, Node, node};
 pub use handler::Handler;

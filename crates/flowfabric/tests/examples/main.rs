@@ -3,6 +3,7 @@
 
 mod everywhere;
 mod flows;
+mod late;
 mod python;
 mod stores;
 mod waits;

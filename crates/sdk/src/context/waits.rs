@@ -320,9 +320,12 @@ impl Context {
             return false;
         }
         let history = self.or_stop(persistently(|| self.0.fabric.history(id)).await).await;
-        let mut since =
-            history.attempts.iter().filter(|line| (attempt_index..own).contains(&line.index));
-        since.any(|line| line.outcome != Some(AttemptOutcome::Interrupted))
+        let taken_over = history.attempts.iter().filter(|line| {
+            (attempt_index..own).contains(&line.index)
+                && line.outcome == Some(AttemptOutcome::Interrupted)
+        });
+        // One of which nothing is told any more counts as failed.
+        taken_over.count() < (attempt_index..own).len()
     }
 }
 
