@@ -61,6 +61,12 @@ fn present<T>(column: &str, value: Option<T>) -> Result<T, StoreError> {
     value.ok_or_else(|| corrupt(column, "null", "must not be null in this state"))
 }
 
+/// A column that must hold nothing in this state.
+fn absent(column: &str, value: Option<impl Display>) -> Result<(), StoreError> {
+    let why = "must be null in this state";
+    value.map_or(Ok(()), |value| Err(corrupt(column, value, why)))
+}
+
 /// The number as it is stored.
 fn stored<T: TryInto<i64>>(value: T) -> i64 {
     value.try_into().unwrap_or(i64::MAX)

@@ -27,7 +27,8 @@ use crate::graph::gather;
 use crate::load::Loaded;
 use crate::statements::{signal, signing_key, suspend_key, suspension, waitpoint};
 use rows::{read_arrival, read_signing_key, read_suspend_key, read_suspension, read_waitpoint};
-pub use write::{REMOVALS, WaitRows};
+pub use rows::{signals, suspensions, waitpoints};
+pub use write::{Hot, REMOVALS, WaitRows};
 
 /// Rows of suspensions to load, by kind.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 mod alike;
 mod lean;
+mod wait;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{corrupt, execution_id, failure_of, number, parse, present, stored, worker_of};
+use super::{absent, corrupt, execution_id, failure_of, number, parse, present, stored, worker_of};
 use crate::backend::StoreError;
 use crate::execution::{
     Active, Attempt, Counts, Ending, Execution, Facts, Failure, Fingerprint, Hold, Lease, Next,
@@ -307,7 +307,17 @@ impl<'a> ExecutionRow<'a> {
     }
 
     fn read_state(&self, lease: Option<&LeaseColumns>) -> Result<State, StoreError> {
-        Ok(match parse("phase", self.phase)? {
+        let phase = parse("phase", self.phase)?;
+        if phase != Phase::Terminal {
+            absent("outcome", self.outcome)?;
+        }
+        if phase != Phase::Active {
+            absent("ff_lease", lease.map(|lease| lease.epoch))?;
+        }
+        if phase != Phase::Runnable {
+            absent("gated", self.gated.then_some(true))?;
+        }
+        Ok(match phase {
             Phase::Runnable => State::Runnable(self.read_runnable()?),
             Phase::Active => State::Active(self.read_active(lease)?),
             Phase::Suspended => State::Suspended(self.read_suspended()?),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{corrupt, execution_id, number, parse, present, stored};
+use super::{absent, corrupt, execution_id, number, parse, present, stored};
 use crate::backend::StoreError;
 use crate::keyring::SigningKey;
 use crate::suspension::{
@@ -66,6 +66,10 @@ impl SuspensionRow {
     /// The suspension that the columns describe.
     pub fn read(&self) -> Result<Suspension, StoreError> {
         let json = |why: serde_json::Error| corrupt("condition", &self.condition, why);
+        if self.closed_at_ms.is_none() {
+            absent("close_reason", self.close_reason.as_deref())?;
+            absent("satisfied_by", self.satisfied_by.as_deref())?;
+        }
         let end = self.closed_at_ms.map(|at| {
             let by = present("satisfied_by", self.satisfied_by.as_deref())?;
             let how = present("close_reason", self.close_reason.as_deref())?;
@@ -157,7 +161,18 @@ impl WaitpointRow {
     /// The waitpoint that the columns describe.
     pub fn read(&self) -> Result<Waitpoint, StoreError> {
         let at = |ms: Option<i64>| ms.map(Millis);
-        let state = match parse("state", &self.state)? {
+        let word = parse("state", &self.state)?;
+        match word {
+            WaitpointWord::Pending | WaitpointWord::Active => {
+                absent("closed_at_ms", self.closed_at_ms)?;
+                absent("close_reason", self.close_reason.as_deref())?;
+            }
+            WaitpointWord::Closed => absent("expires_at_ms", self.expires_at_ms)?,
+        }
+        if word == WaitpointWord::Pending {
+            absent("activated_at_ms", self.activated_at_ms)?;
+        }
+        let state = match word {
             WaitpointWord::Pending => WaitpointState::Pending {
                 expires_at: Millis(present("expires_at_ms", self.expires_at_ms)?),
             },
@@ -248,6 +263,10 @@ impl SignalRow {
     /// The signal that the columns describe.
     pub fn read(&self) -> Result<Signal, StoreError> {
         let key = self.idempotency_key.as_deref();
+        match key {
+            None => absent("dedup_until_ms", self.dedup_until_ms)?,
+            Some(_) => drop(present("dedup_until_ms", self.dedup_until_ms)?),
+        }
         let encoding = self.encoding.as_deref();
         Ok(Signal {
             execution: execution_id(self.partition_key, &self.execution_id)?,

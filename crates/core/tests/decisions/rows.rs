@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
+use ff_core::backend::StoreError;
 use ff_core::decide::create::Create;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::retention::Trim;
@@ -12,6 +13,7 @@ use ff_core::execution::first_epoch;
 use ff_core::fold::LeaseRow;
 use ff_core::index::{self, Place, Queue, TimerKind};
 use ff_core::policy::FailureClass;
+use ff_core::row::{SignalRow, SuspensionRow, WaitpointRow};
 use ff_core::text::LaneId;
 use ff_core::{Command, Execution, Policy, State, WriteSet};
 use serde_json::json;
@@ -19,6 +21,7 @@ use serde_json::json;
 use crate::columns::what_is_written_reads_back_the_same;
 use crate::commands::{cancel, complete, fail, hold, release, renew};
 use crate::samples::{BACKOFF_MS, cases, policy, samples};
+use crate::suspensions::{answer, pause};
 use crate::world::{DAWN, Life, create, id};
 
 fn active() -> Life {
@@ -72,6 +75,38 @@ fn whatever_any_command_writes_in_any_state_reads_back_the_same() {
             what_is_written_reads_back_the_same(&set);
         }
     }
+}
+
+#[test]
+fn a_column_that_belongs_to_another_state_is_corrupt() {
+    let named = |read: Result<(), StoreError>| match read.unwrap_err() {
+        StoreError::Corruption { column, .. } => column,
+        other => panic!("{other}"),
+    };
+    let mut life = active();
+    pause(&mut life);
+    let waits = &life.written.waits;
+    let open = SuspensionRow::from(waits.suspensions[0].after.as_ref().unwrap());
+    let suspension = |row: SuspensionRow| named(row.read().map(drop));
+    let why = || Some("resumed".to_owned());
+    assert_eq!(suspension(SuspensionRow { close_reason: why(), ..open.clone() }), "close_reason");
+    let by = Some("[]".to_owned());
+    assert_eq!(suspension(SuspensionRow { satisfied_by: by, ..open.clone() }), "satisfied_by");
+    assert_eq!(suspension(SuspensionRow { closed_at_ms: Some(1), ..open }), "satisfied_by");
+    let row = WaitpointRow::from(waits.waitpoints[0].after.as_ref().unwrap());
+    let waitpoint = |row: WaitpointRow| named(row.read().map(drop));
+    assert_eq!(waitpoint(WaitpointRow { close_reason: why(), ..row.clone() }), "close_reason");
+    assert_eq!(waitpoint(WaitpointRow { closed_at_ms: Some(1), ..row.clone() }), "closed_at_ms");
+    let state = |word: &str| word.to_owned();
+    let pending = WaitpointRow { state: state("pending"), expires_at_ms: Some(1), ..row.clone() };
+    assert_eq!(waitpoint(pending), "activated_at_ms");
+    let closed = WaitpointRow { state: state("closed"), expires_at_ms: Some(1), ..row };
+    assert_eq!(waitpoint(closed), "expires_at_ms");
+    answer(&mut life, 1);
+    let row = SignalRow::from(&life.written.waits.signals[0]);
+    let signal = |row: SignalRow| named(row.read().map(drop));
+    assert_eq!(signal(SignalRow { dedup_until_ms: Some(1), ..row.clone() }), "dedup_until_ms");
+    assert_eq!(signal(SignalRow { idempotency_key: why(), ..row }), "dedup_until_ms");
 }
 
 #[test]

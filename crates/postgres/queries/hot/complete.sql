@@ -1,8 +1,8 @@
 -- Completes executions at $3, in one statement that is its own transaction: their rows with small
 -- results, their leases, when they are to be removed, and what happened, made of the rows themselves, in
--- this order ("turn"). Executions are locked before their leases, as everywhere, and nothing else is
--- written before both are held: not even a number is taken. If one is not as it was decided on ($2), it
--- divides by zero, and nothing is done.
+-- this order ("turn"). Executions are locked before their leases, as everywhere. If one is not as it was
+-- decided on ($2), it divides by zero, and nothing is done: no number is taken before both are held, and
+-- what nobody reads is written last.
 with put as (
     update ff_exec_core x set
         version = x.version + 1, epoch = i.epoch, updated_at_ms = $3::bigint,
@@ -33,8 +33,7 @@ with put as (
 ), later as (
     insert into ff_retention (due_ms, partition_keys, execution_ids)
     select put.retain_until_ms, array_agg(put.partition_key), array_agg(put.execution_id)
-    from put where (select held from held) = 1
-    group by put.retain_until_ms
+    from put group by put.retain_until_ms
 )
 insert into ff_event (
     partition_key, execution_id, at_ms, namespace, lane_id, kind, attempt_index, outcome

@@ -1,7 +1,7 @@
 -- Ends leases, in one statement that is its own transaction: the executions, their results, timers
--- and places, and what happened. Executions are locked before their leases, as everywhere, and
--- nothing else is written before both are held: not even a number is taken. If one is not as it
--- was decided on ($7, $8), it divides by zero, and nothing is done.
+-- and places, and what happened. Executions are locked before their leases, as everywhere. If one is
+-- not as it was decided on ($7, $8), it divides by zero, and nothing is done: no number is taken before
+-- both are held, and what nobody reads is written last.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -44,21 +44,21 @@ with put as (
     )
     select
         i.partition_key, i.execution_id, i.kind, i.attempt_index, i.encoding, i.bytes
-    from unnest($3::ff_payload_row[]) i where (select held from held) = 1
+    from unnest($3::ff_payload_row[]) i
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id
     )
     select
         i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
-    from unnest($6::ff_ready_row[]) i where (select held from held) = 1
+    from unnest($6::ff_ready_row[]) i
 ), later as (
     insert into ff_timer (
         kind, due_ms, partition_key, execution_id, queue, rank, turn_ms
     )
     select
         i.kind, i.due_ms, i.partition_key, i.execution_id, i.queue, i.rank, i.turn_ms
-    from unnest($4::ff_timer_row[]) i where (select held from held) = 1
+    from unnest($4::ff_timer_row[]) i
 )
 insert into ff_event (
     partition_key, execution_id, at_ms, namespace, lane_id, flow_id, kind, attempt_index, outcome,

@@ -1,9 +1,9 @@
 -- Suspends, tells and ends executions, in one statement that is its own transaction: with their
 -- leases, steps, suspensions, waitpoints and signals, their places and timers, and what happened.
--- Executions are locked before their leases, as everywhere, and nothing else is written before both
--- are held: not even a number is taken. If one is not as it was decided on ($12, $13), or the key that
--- signs ($15, if it matters) is not the one that was installed then ($16), it divides by zero, and
--- nothing is done. Says where the executions and their places stand.
+-- Executions are locked before their leases, as everywhere. If one is not as it was decided on ($12,
+-- $13), or the key that signs ($15, if it matters) is not the one that was installed then ($16), it
+-- divides by zero, and nothing is done: also no number is taken, for what nobody reads is written last.
+-- Says where the executions and their places stand.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -52,20 +52,20 @@ with put as (
     select
         i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
         i.until_ms, i.check_at_ms
-    from unnest($3::ff_lease_row[]) i where (select held from held) = 1
+    from unnest($3::ff_lease_row[]) i
 ), step as (
     insert into ff_step (
         partition_key, execution_id, number, attempt_index, kind, name, ran_ms, at_ms, encoding,
         bytes
     )
-    select i.* from unnest($4::ff_step_row[]) i where (select held from held) = 1
+    select * from unnest($4::ff_step_row[])
 ), suspension as (
     insert into ff_suspension_current (
         partition_key, execution_id, suspension_id, epoch, attempt_index, primary_waitpoint_id,
         condition, resume_delay_ms, reason, requested_by, since_ms, timeout_behavior, continuation,
         closed_at_ms, close_reason, satisfied_by
     )
-    select i.* from unnest($5::ff_suspension_row[]) i where (select held from held) = 1
+    select * from unnest($5::ff_suspension_row[])
     on conflict (partition_key, execution_id) do update set
         suspension_id = excluded.suspension_id, epoch = excluded.epoch,
         attempt_index = excluded.attempt_index,
@@ -81,7 +81,7 @@ with put as (
         kid, token_digest, created_at_ms, signal_count, matched_count, last_signal_at_ms, state,
         activated_at_ms, expires_at_ms, closed_at_ms, close_reason
     )
-    select i.* from unnest($6::ff_waitpoint_row[]) i where (select held from held) = 1
+    select * from unnest($6::ff_waitpoint_row[])
 ), waitpoint as (
     update ff_waitpoint w set
         suspension_id = i.suspension_id, signal_count = i.signal_count,
@@ -90,14 +90,14 @@ with put as (
         closed_at_ms = i.closed_at_ms, close_reason = i.close_reason
     from unnest($7::ff_waitpoint_row[]) i
     where w.partition_key = i.partition_key and w.execution_id = i.execution_id
-        and w.waitpoint_id = i.waitpoint_id and (select held from held) = 1
+        and w.waitpoint_id = i.waitpoint_id
 ), signal as (
     insert into ff_signal (
         partition_key, execution_id, signal_id, waitpoint_id, number, name, category, source_type,
         source_identity, subject, correlation_id, idempotency_key, dedup_until_ms, created_at_ms,
         accepted_at_ms, encoding, payload, effect
     )
-    select i.* from unnest($8::ff_signal_row[]) i where (select held from held) = 1
+    select * from unnest($8::ff_signal_row[])
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id
@@ -108,19 +108,19 @@ with put as (
 ), over as (
     delete from ff_timer t using unnest($14::ff_timer_row[]) i
     where t.kind = i.kind and t.due_ms = i.due_ms and t.partition_key = i.partition_key
-        and t.execution_id = i.execution_id and (select held from held) = 1
+        and t.execution_id = i.execution_id
 ), later as (
     insert into ff_timer (
         kind, due_ms, partition_key, execution_id, queue, rank, turn_ms
     )
-    select i.* from unnest($10::ff_timer_row[]) i where (select held from held) = 1
+    select * from unnest($10::ff_timer_row[])
 ), told as (
     insert into ff_event (
         partition_key, execution_id, at_ms, namespace, lane_id, flow_id, kind, attempt_index,
         outcome, reason, failure_category, worker_id, worker_instance_id, retry_at_ms,
         priority_from, priority_to, members, signal_id, waitpoint_id, source_identity, subject
     )
-    select i.* from unnest($11::ff_event_row[]) i where (select held from held) = 1
+    select * from unnest($11::ff_event_row[])
 )
 select put.partition_key, put.execution_id, put.at, null::tid as place
 from held left join put on true

@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 20] = [
     "ff_execution_row",
     "ff_new_execution_row",
     "ff_lease_row",
@@ -33,6 +33,8 @@ pub const NAMES: [&str; 18] = [
     "ff_claim_row",
     "ff_first_row",
     "ff_completed_row",
+    "ff_suspended_row",
+    "ff_told_row",
 ];
 
 /// An array of records.

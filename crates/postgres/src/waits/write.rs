@@ -12,7 +12,7 @@ use ff_core::time::Millis;
 use tokio_postgres::types::Type;
 
 use super::rows::{signals, suspend_keys, suspensions, waitpoints};
-use crate::codec::{Composite, Params};
+use crate::codec::Params;
 use crate::connection::Step;
 use crate::statements::{signal, signing_key, suspend_key, suspension, waitpoint};
 
@@ -30,6 +30,18 @@ pub struct WaitRows<'s> {
     signals: Vec<SignalRow>,
     suspend_keys: Vec<SuspendKeyRow>,
     keys: KeyRows<'s>,
+}
+
+/// What most batches write of suspensions.
+pub struct Hot<'a> {
+    /// Suspensions.
+    pub suspensions: &'a [SuspensionRow],
+    /// New waitpoints.
+    pub opened: &'a [WaitpointRow],
+    /// Other waitpoints.
+    pub waitpoints: &'a [WaitpointRow],
+    /// Signals.
+    pub signals: &'a [SignalRow],
 }
 
 /// What becomes of the keys in the end.
@@ -126,16 +138,11 @@ impl<'s> WaitRows<'s> {
     }
 
     /// Suspensions, new waitpoints, other waitpoints and signals, if there is nothing else.
-    pub fn hot(&self) -> Option<[Composite; 4]> {
+    pub fn hot(&self) -> Option<Hot<'_>> {
         let WaitWrites { left, keys, .. } = self.set;
-        (left.is_empty() && keys.is_empty() && self.suspend_keys.is_empty()).then(|| {
-            [
-                suspensions(&self.suspensions),
-                waitpoints(&self.opened),
-                waitpoints(&self.waitpoints),
-                signals(&self.signals),
-            ]
-        })
+        let alone = left.is_empty() && keys.is_empty() && self.suspend_keys.is_empty();
+        let Self { suspensions, opened, waitpoints, signals, .. } = self;
+        alone.then_some(Hot { suspensions, opened, waitpoints, signals })
     }
 
     /// The statements. What an execution left open is closed first, for it may be replayed and

@@ -3,7 +3,7 @@
 //!
 //! Whatever else a write would say sends it another way, where all of it is written.
 
-use ff_core::event::EventKind;
+use ff_core::event::{Event, EventKind};
 use ff_core::execution::{
     Active, Attempt, AttemptKind, Counts, Ending, Execution, Facts, LeaseEnd, Next, Runnable,
     State, Terminal,
@@ -108,6 +108,13 @@ impl Rows<'_> {
         (own && counts && keeps(before, after)).then_some(Claimed { row, active, place, first })
     }
 
+    /// The events by execution, each with where it stands among the others.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, &Event)> {
+        let mut turns: Vec<_> = self.set.events.iter().enumerate().collect();
+        turns.sort_unstable_by_key(|(_, event)| event.execution);
+        turns.into_iter()
+    }
+
     /// The statement that completes what was updated, if that is all.
     pub(super) fn complete(&self) -> Option<Step<'_>> {
         let set = self.set;
@@ -121,12 +128,10 @@ impl Rows<'_> {
             return None;
         }
         let at = set.executions.first()?.after.as_ref()?.updated_at;
-        let mut turns: Vec<_> = set.events.iter().enumerate().collect();
-        turns.sort_unstable_by_key(|(_, event)| event.execution);
         let mut kept: Vec<_> = set.timers.insert.iter().collect();
         kept.sort_unstable_by_key(|timer| timer.execution);
         let mut done = Vec::with_capacity(count);
-        let writes = set.executions.iter().zip(&set.leases).zip(turns.iter().zip(kept));
+        let writes = set.executions.iter().zip(&set.leases).zip(self.turns().zip(kept));
         for (row, ((write, lease), ((turn, event), timer))) in self.updated.iter().zip(writes) {
             let (before, after) = write.before.as_ref().zip(write.after.as_ref())?;
             let ended = lease.before.as_ref().filter(|_| lease.after.is_none())?;
@@ -151,7 +156,7 @@ impl Rows<'_> {
             if !(told && later && follows && ended.execution == after.id) {
                 return None;
             }
-            done.push(Completed { row, lease: ended, turn: *turn });
+            done.push(Completed { row, lease: ended, turn });
         }
         let rows = Composite::of(&done, |Completed { row, lease, turn }, r| {
             let x = &row.row;
@@ -238,7 +243,7 @@ fn completed<'a>(before: &Execution, after: &'a Execution) -> Option<&'a Termina
 }
 
 /// Whether nothing changed but what says where the execution stands, and how far it got.
-fn keeps(before: &Execution, after: &Execution) -> bool {
+pub(super) fn keeps(before: &Execution, after: &Execution) -> bool {
     // Whatever is not named here would be lost.
     let Facts {
         id,

@@ -4,6 +4,7 @@ use ff_core::fold::{GraphWrites, WaitWrites, WriteSet};
 use ff_core::text::Kid;
 use ff_core::time::Millis;
 
+use super::wait::signing;
 use super::{
     Rows, event_rows, executions, kept_until, leases, new_executions, payloads, ready_rows, renews,
     step_rows, timer_rows,
@@ -11,6 +12,7 @@ use super::{
 use crate::codec::{Params, ToWrite};
 use crate::connection::Step;
 use crate::statements::hot;
+use crate::waits::{signals, suspensions, waitpoints};
 
 /// The key that signs, and since when.
 pub type Signs = (Kid, Millis);
@@ -84,24 +86,22 @@ impl Rows<'_> {
             || !set.ready.remove.is_empty()
             || set.timers.remove.iter().any(|timer| kept_until(timer).is_some())
             || set.leases.iter().any(renews);
-        let [suspensions, opened, waitpoints, signals] = self.waits.hot()?;
-        if others {
-            return None;
+        let waits = self.waits.hot().filter(|_| !others)?;
+        if let Some(step) = self.suspend(&waits, signs).or_else(|| self.tell(&waits, signs)) {
+            return Some(step);
         }
         let ended = || set.leases.iter().filter_map(|write| write.before.as_ref());
         let granted = set.leases.iter().filter_map(|write| write.after.as_ref());
         let params = leases(executions(&self.updated), ended().map(|row| (row, Some(row))));
         let params = step_rows(leases(params, granted.map(|row| (row, None))), &set.steps)
-            .rows("ff_suspension_row", suspensions)
-            .rows("ff_waitpoint_row", opened)
-            .rows("ff_waitpoint_row", waitpoints)
-            .rows("ff_signal_row", signals);
+            .rows("ff_suspension_row", suspensions(waits.suspensions))
+            .rows("ff_waitpoint_row", waitpoints(waits.opened))
+            .rows("ff_waitpoint_row", waitpoints(waits.waitpoints))
+            .rows("ff_signal_row", signals(waits.signals));
         let params = timer_rows(ready_rows(params, &set.ready.insert), &set.timers.insert);
         let params = event_rows(params, self.event_rows()).count(self.updated.len());
         let params: Params<'a> = timer_rows(params.count(ended().count()), &set.timers.remove);
-        let params = params.text(signs.map(|(kid, _)| kid.as_str()));
-        let params = params.number(signs.map_or(0, |(_, since)| since.0));
-        Some(Step::Run(hot::wait, params))
+        Some(Step::Run(hot::wait, signing(params, signs)))
     }
 
     /// Whatever writes everything.

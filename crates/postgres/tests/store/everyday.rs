@@ -7,11 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_conformance::cases::calls::completion;
-use ff_core::{Backend, ClaimAsk};
+use ff_conformance::cases::steps::step;
+use ff_conformance::world::waits::single;
+use ff_core::condition::ResumeCondition;
+use ff_core::decide::suspend::Suspend;
+use ff_core::decide::tags::{Edit, SetTags};
+use ff_core::suspension::Effect;
+use ff_core::{Backend, ClaimAsk, ExecutionId};
 use ff_engine::Engine;
+use serde_json::json;
 
 use crate::cut::Remote;
 use crate::line::Line;
+use crate::server::connect;
 
 /// A look is good for 100 ms: on a machine that is busy, the claim may come too late to rest on it.
 const TRIES: usize = 20;
@@ -45,15 +53,78 @@ async fn everyday_work_takes_the_statements_made_for_it() {
     let mut claimed = Vec::new();
     for _ in 0..TRIES {
         let (_, mailbox) = world.waiting().await;
-        assert_eq!(written(line), ["hot/create", "hot/first", "hot/wait"]);
+        assert_eq!(written(line), ["hot/create", "hot/first", "hot/suspend"]);
         world.deliver(mailbox.signal(world, "done")).await;
-        assert_eq!(written(line), ["hot/wait"]);
+        assert_eq!(written(line), ["hot/tell"]);
         let work = world.claim(ask()).await.remove(0);
         claimed.push(line.ran());
         world.run(completion(mailbox.id, work.leased.fence, b"out")).await.unwrap();
         assert_eq!(written(line), ["hot/complete"]);
     }
     assert!(claimed.iter().any(|ran| *ran == ["hot/claim"]), "none from memory: {claimed:?}");
+}
+
+#[tokio::test]
+async fn a_wait_among_others_takes_the_statements_made_for_it() {
+    let remote = at_work().await;
+    let (world, line) = (&remote.world, &remote.line);
+    let (id, mut fence) = world.running(json!({})).await;
+    line.ran();
+    for number in 0..3 {
+        let deadline = Some(world.now().plus(60_000));
+        let steps = vec![step(number, "asked")];
+        let wait = Suspend { deadline, steps, ..world.pause(id, fence) };
+        let mailbox = world.suspend(wait).await.remove(0);
+        assert_eq!(written(line), ["hot/suspend"], "wait {number}");
+        world.deliver(mailbox.signal(world, "done")).await;
+        assert_eq!(written(line), ["hot/tell"], "wait {number}");
+        fence = world.take(id).await.leased.fence;
+        line.ran();
+    }
+    // One that is not the last that was missing leaves it suspended.
+    let condition = ResumeCondition::AllOf(vec![single("a", None), single("b", None)]);
+    let waitpoints = vec![world.fresh("a"), world.fresh("b")];
+    let wait = Suspend { condition, waitpoints, ..world.pause(id, fence) };
+    let mailboxes = world.suspend(wait).await;
+    assert_eq!(written(line), ["hot/suspend"]);
+    world.deliver(mailboxes[0].signal(world, "done")).await;
+    assert_eq!(written(line), ["hot/wait"]);
+    world.deliver(mailboxes[1].signal(world, "done")).await;
+    assert_eq!(written(line), ["hot/tell"]);
+}
+
+#[tokio::test]
+async fn what_rests_on_a_wrong_memory_changes_nothing_and_takes_no_number() {
+    let remote = at_work().await;
+    let (world, line) = (&remote.world, &remote.line);
+    let stranger = remote.stranger().await;
+    let db = connect().await;
+    let sequence = format!("select last_value from {}.ff_event_seq_seq", remote.schema.name);
+    let newest = async || db.query_one(&sequence, &[]).await.unwrap().get::<_, i64>(0);
+    // Behind the back of the store that holds it.
+    let elsewhere = async |id: ExecutionId| {
+        let tag = (format!("at.n{}", newest().await), "x".to_owned());
+        let edit = Edit { set: [tag].into(), ..Edit::default() };
+        let changed = stranger.apply(vec![SetTags { id, edit }.into()]).await;
+        assert!(changed.unwrap().remove(0).is_ok());
+        line.ran();
+        newest().await
+    };
+    let (id, fence) = world.running(json!({})).await;
+    let before = elsewhere(id).await;
+    world.suspend(world.pause(id, fence)).await;
+    assert_eq!(line.ran().first(), Some(&"hot/suspend"));
+    assert_eq!(newest().await, before + 1);
+    let (_, mailbox) = world.waiting().await;
+    let before = elsewhere(mailbox.id).await;
+    assert_eq!(world.deliver(mailbox.signal(world, "done")).await, Effect::ConditionSatisfied);
+    assert_eq!(line.ran().first(), Some(&"hot/tell"));
+    assert_eq!(newest().await, before + 1);
+    let fence = world.take(mailbox.id).await.leased.fence;
+    let before = elsewhere(mailbox.id).await;
+    world.run(completion(mailbox.id, fence, b"out")).await.unwrap();
+    assert_eq!(line.ran().first(), Some(&"hot/complete"));
+    assert_eq!(newest().await, before + 1);
 }
 
 #[tokio::test]

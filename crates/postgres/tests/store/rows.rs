@@ -124,23 +124,33 @@ async fn a_damaged_row_is_found_out_even_by_the_store_that_holds_it() {
 }
 
 #[tokio::test]
-async fn a_check_refuses_what_the_states_do_not_allow() {
+async fn words_that_no_state_has_are_refused() {
     let world = world();
     world.create_with(json!({})).await;
     let db = connect().await;
     db.batch_execute(&format!("set search_path = {}", schema(&world).name)).await.unwrap();
-    for change in [
-        "phase = 'cancelled'",
-        "phase = 'terminal'",
-        "outcome = 'failed'",
-        "outcome = 'failure'",
-        "claim_id = gen_random_uuid()",
-        "wait_reason = 'boredom'",
-    ] {
+    for change in ["phase = 'cancelled'", "outcome = 'failure'", "wait_reason = 'boredom'"] {
         let refused = db.batch_execute(&format!("update ff_exec_core set {change}")).await;
         let refused = refused.expect_err(change);
         let check = tokio_postgres::error::SqlState::CHECK_VIOLATION;
         assert_eq!(refused.code(), Some(&check), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_states_do_not_allow_is_refused_by_whoever_reads_it() {
+    for (change, named) in [
+        ("phase = 'terminal'", "outcome"),
+        ("outcome = 'failed'", "outcome"),
+        ("phase = 'active'", "ff_lease"),
+        ("phase = 'suspended', gated = true", "gated"),
+    ] {
+        let world = world();
+        let id = world.create_with(json!({})).await;
+        tamper(&world, &format!("update ff_exec_core set {change}"));
+        let error = world.store.backend.get(&[Key::Execution(id)]).await.unwrap_err();
+        let StoreError::Corruption { column, .. } = &error else { panic!("{change}: {error}") };
+        assert_eq!(column, named, "{change}");
     }
 }
 
