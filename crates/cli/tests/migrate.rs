@@ -8,7 +8,8 @@ use tokio_postgres::{Client, NoTls};
 /// The migrations of a file, in order.
 const OF_A_FILE: &[&str] = &["executions", "flows", "suspensions"];
 /// The migrations of a schema on PostgreSQL.
-const OF_A_SCHEMA: &[&str] = &["executions", "flows", "suspensions", "lean_rows", "leaner_rows"];
+const OF_A_SCHEMA: &[&str] =
+    &["executions", "flows", "suspensions", "lean_rows", "leaner_rows", "lean_waits"];
 
 /// Runs `ff migrate` and compares all it says; names of databases stand as `<database>`.
 fn says(url: &str, options: &[&str], expected: &str) {

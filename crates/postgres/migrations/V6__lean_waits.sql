@@ -14,7 +14,7 @@ create type ff_told_row as (
 
 -- A check over several columns is read anew for every statement, also for one that writes a single row:
 -- 10 to 20 µs each, a tenth of what the server does for a wait. What the states in ff-core cannot say
--- is written by nobody, and refused by whoever reads it.
+-- is written by nobody, and where it could mislead somebody, whoever reads it refuses it.
 alter table ff_exec_core drop constraint ff_exec_core_check;
 alter table ff_suspension_current drop constraint ff_suspension_current_check;
 alter table ff_waitpoint drop constraint ff_waitpoint_check;

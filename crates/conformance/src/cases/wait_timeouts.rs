@@ -97,6 +97,23 @@ pub async fn a_timeout_may_resume_it(w: Arc<World>) {
     w.complete(id, claimed.fence).await.expect("it is held");
 }
 
+/// What was handed to an operator and answered in one batch tells both.
+pub async fn escalated_and_answered_in_one_batch(w: Arc<World>) {
+    // The third time, a store may know all there is to know.
+    for _ in 0..3 {
+        let mailbox = waiting_until(&w, 100, TimeoutBehavior::Escalate).await;
+        w.pass(100);
+        let late = TimeOutSuspension { id: mailbox.id };
+        let outcomes = w.batch(vec![late.into(), mailbox.signal(&w, "go").into()]).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let suspension = w.suspension(mailbox.id).await;
+        assert_eq!(suspension.reason, SuspensionReason::WaitingForOperatorReview);
+        assert_eq!(suspension.timeout_behavior, TimeoutBehavior::Fail);
+        assert_eq!(suspension.end.map(|end| end.how), Some(CloseReason::Resumed));
+        w.take(mailbox.id).await;
+    }
+}
+
 /// `escalate`: it waits on, for an operator too, and signals still arrive.
 pub async fn a_timeout_may_escalate(w: Arc<World>) {
     let mailbox = let_pass(&w, TimeoutBehavior::Escalate).await;

@@ -78,6 +78,7 @@ macro_rules! wait_suite {
                 a_timeout_may_expire_it
                 a_timeout_may_resume_it
                 a_timeout_may_escalate
+                escalated_and_answered_in_one_batch
                 a_resume_before_the_deadline_leaves_nothing
                 a_deadline_belongs_to_its_suspension
                 a_wait_for_a_time_alone_ends_then

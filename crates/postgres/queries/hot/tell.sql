@@ -45,8 +45,9 @@ with put as (
     where s.partition_key = i.partition_key and s.execution_id = i.execution_id
 ), waitpoint as (
     update ff_waitpoint w set
-        signal_count = i.signal_count, matched_count = i.matched_count,
-        last_signal_at_ms = i.last_signal_at_ms, state = i.state, expires_at_ms = i.expires_at_ms,
+        suspension_id = i.suspension_id, signal_count = i.signal_count,
+        matched_count = i.matched_count, last_signal_at_ms = i.last_signal_at_ms,
+        state = i.state, activated_at_ms = i.activated_at_ms, expires_at_ms = i.expires_at_ms,
         closed_at_ms = i.closed_at_ms, close_reason = i.close_reason
     from unnest($5::ff_waitpoint_row[]) i
     where w.partition_key = i.partition_key and w.execution_id = i.execution_id

@@ -9,7 +9,7 @@ use ff_core::event::{Event, EventKind};
 use ff_core::execution::{Active, Attempt, Execution, LeaseEnd, Next, Runnable, State, Suspended};
 use ff_core::fold::{LeaseRow, Write};
 use ff_core::ids::ExecutionId;
-use ff_core::suspension::{Suspension, Waitpoint};
+use ff_core::suspension::Suspension;
 use ff_core::time::Millis;
 
 use super::lean::keeps;
@@ -103,8 +103,7 @@ impl Rows<'_> {
             && set.steps.is_empty()
             && set.timers.insert.is_empty()
             && waits.suspensions.len() == count
-            && set.waits.suspensions.iter().all(ends)
-            && set.waits.waitpoints.iter().all(stays);
+            && set.waits.suspensions.iter().all(ends);
         if !alone {
             return None;
         }
@@ -179,14 +178,10 @@ fn tells(event: &Event, x: &Execution, at: Millis) -> bool {
 
 /// Whether a suspension ends, and nothing else about it changes.
 fn ends(Write { before, after }: &Write<Suspension>) -> bool {
-    let ids = (before.as_ref().map(|row| row.id), after.as_ref().map(|row| row.id));
-    ids.0.is_some() && ids.0 == ids.1
-}
-
-/// Whether a waitpoint stays with its suspension.
-fn stays(Write { before, after }: &Write<Waitpoint>) -> bool {
     let both = before.as_ref().zip(after.as_ref());
-    both.is_some_and(|(before, after)| before.suspension == after.suspension)
+    both.is_some_and(|(before, after)| {
+        *after == Suspension { end: after.end.clone(), ..before.clone() }
+    })
 }
 
 fn granted(write: &Write<LeaseRow>) -> Option<(ExecutionId, &LeaseRow)> {
@@ -196,7 +191,9 @@ fn granted(write: &Write<LeaseRow>) -> Option<(ExecutionId, &LeaseRow)> {
 
 /// What it waits for, if its holder suspended it and nothing else changed.
 fn suspended<'a>(before: &Execution, after: &'a Execution) -> Option<&'a Suspended> {
-    let State::Active(Active { attempt: held, .. }) = &before.state else { return None };
+    // Whatever is not named here would be lost.
+    let State::Active(active) = &before.state else { return None };
+    let Active { attempt: held, lease: _, resumed: _, timeout_at: _ } = active;
     let State::Suspended(suspended) = &after.state else { return None };
     let Suspended { attempt, reason: _, deadline: _, missed, last_lease } = suspended;
     let paused = Attempt { ran_ms: attempt.ran_ms, ..held.clone() };
@@ -206,14 +203,16 @@ fn suspended<'a>(before: &Execution, after: &'a Execution) -> Option<&'a Suspend
 
 /// Whether its wait ended, and nothing else changed.
 fn resumes(before: &Execution, after: &Execution) -> bool {
-    let State::Suspended(Suspended { attempt: paused, .. }) = &before.state else { return false };
+    // Whatever is not named here would be lost.
+    let State::Suspended(suspended) = &before.state else { return false };
+    let Suspended { attempt: paused, reason: _, deadline: _, missed: _, last_lease: _ } = suspended;
     let same = match &after.state {
         State::Runnable(runnable) => {
             let Runnable { next, wait, hold, gated, last_lease: _ } = runnable;
             let free = wait.is_none() && hold.is_none() && !gated;
             free && matches!(next, Next::Resume(attempt) if attempt == paused)
         }
-        State::Active(Active { attempt, .. }) => {
+        State::Active(Active { attempt, lease: _, resumed: _, timeout_at: _ }) => {
             *attempt == Attempt { worker: attempt.worker.clone(), ..paused.clone() }
         }
         State::Suspended(_) | State::Terminal(_) => false,
