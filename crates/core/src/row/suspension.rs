@@ -161,33 +161,31 @@ impl WaitpointRow {
     /// The waitpoint that the columns describe.
     pub fn read(&self) -> Result<Waitpoint, StoreError> {
         let at = |ms: Option<i64>| ms.map(Millis);
-        let word = parse("state", &self.state)?;
-        match word {
-            WaitpointWord::Pending | WaitpointWord::Active => {
-                absent("closed_at_ms", self.closed_at_ms)?;
-                absent("close_reason", self.close_reason.as_deref())?;
+        let open = || {
+            absent("closed_at_ms", self.closed_at_ms)?;
+            absent("close_reason", self.close_reason.as_deref())
+        };
+        let state = match parse("state", &self.state)? {
+            WaitpointWord::Pending => {
+                open()?;
+                absent("activated_at_ms", self.activated_at_ms)?;
+                let expires_at = present("expires_at_ms", self.expires_at_ms)?;
+                WaitpointState::Pending { expires_at: Millis(expires_at) }
             }
-            WaitpointWord::Closed => absent("expires_at_ms", self.expires_at_ms)?,
-        }
-        if word == WaitpointWord::Pending {
-            absent("activated_at_ms", self.activated_at_ms)?;
-        }
-        let state = match word {
-            WaitpointWord::Pending => WaitpointState::Pending {
-                expires_at: Millis(present("expires_at_ms", self.expires_at_ms)?),
-            },
-            WaitpointWord::Active => WaitpointState::Active {
-                since: Millis(present("activated_at_ms", self.activated_at_ms)?),
-                expires_at: at(self.expires_at_ms),
-            },
-            WaitpointWord::Closed => WaitpointState::Closed {
-                at: Millis(present("closed_at_ms", self.closed_at_ms)?),
-                reason: parse(
-                    "close_reason",
-                    present("close_reason", self.close_reason.as_deref())?,
-                )?,
-                activated_at: at(self.activated_at_ms),
-            },
+            WaitpointWord::Active => {
+                open()?;
+                let since = Millis(present("activated_at_ms", self.activated_at_ms)?);
+                WaitpointState::Active { since, expires_at: at(self.expires_at_ms) }
+            }
+            WaitpointWord::Closed => {
+                absent("expires_at_ms", self.expires_at_ms)?;
+                let reason = present("close_reason", self.close_reason.as_deref())?;
+                WaitpointState::Closed {
+                    at: Millis(present("closed_at_ms", self.closed_at_ms)?),
+                    reason: parse("close_reason", reason)?,
+                    activated_at: at(self.activated_at_ms),
+                }
+            }
         };
         let digest = <[u8; 32]>::try_from(self.token_digest.as_slice())
             .map_err(|why| corrupt("token_digest", self.token_digest.len(), why))?;

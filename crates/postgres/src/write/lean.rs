@@ -235,15 +235,20 @@ fn completed<'a>(before: &Execution, after: &'a Execution) -> Option<&'a Termina
         && *at == after.updated_at
         && failure.is_none()
         && (*index, *kind, *started_at) == (held.index, held.kind, held.started_at)
-        && *worker == held.worker
-        && after.counts == before.counts
+        && *worker == held.worker;
+    (same && goes_on(before, after)).then_some(terminal)
+}
+
+/// Whether nothing changed but where the execution stands.
+pub(super) fn goes_on(before: &Execution, after: &Execution) -> bool {
+    after.counts == before.counts
         && after.progress == before.progress
-        && after.started_at == before.started_at;
-    (same && keeps(before, after)).then_some(terminal)
+        && after.started_at == before.started_at
+        && keeps(before, after)
 }
 
 /// Whether nothing changed but what says where the execution stands, and how far it got.
-pub(super) fn keeps(before: &Execution, after: &Execution) -> bool {
+fn keeps(before: &Execution, after: &Execution) -> bool {
     // Whatever is not named here would be lost.
     let Facts {
         id,

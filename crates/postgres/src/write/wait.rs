@@ -12,7 +12,7 @@ use ff_core::ids::ExecutionId;
 use ff_core::suspension::Suspension;
 use ff_core::time::Millis;
 
-use super::lean::keeps;
+use super::lean::goes_on;
 use super::{Rows, Signs, event_rows, ready_rows, step_rows, timer_rows};
 use crate::codec::{Composite, Params, ToWrite};
 use crate::connection::Step;
@@ -218,12 +218,4 @@ fn resumes(before: &Execution, after: &Execution) -> bool {
         State::Suspended(_) | State::Terminal(_) => false,
     };
     same && goes_on(before, after)
-}
-
-/// Whether nothing changed but where it stands.
-fn goes_on(before: &Execution, after: &Execution) -> bool {
-    after.counts == before.counts
-        && after.progress == before.progress
-        && after.started_at == before.started_at
-        && keeps(before, after)
 }
