@@ -75,6 +75,7 @@ struct Ask {
 /// A queue of claims before a store.
 pub struct Claimer {
     asks: mpsc::Sender<Ask>,
+    shared: Arc<Shared>,
 }
 
 impl Claimer {
@@ -86,14 +87,17 @@ impl Claimer {
         shared: Arc<Shared>,
     ) -> Self {
         let (asks, waiting) = mpsc::channel(bounds.calls);
-        tokio::spawn(drive((backend, shared), waiting, finish, bounds));
-        Self { asks }
+        tokio::spawn(drive((backend, Arc::clone(&shared)), waiting, finish, bounds));
+        Self { asks, shared }
     }
 
     async fn claim(&self, ask: ClaimAsk) -> Result<Given, Error> {
         let (reply, answer) = oneshot::channel();
         match self.asks.try_send(Ask { ask, reply }) {
-            Ok(()) => Ok(answer.await.unwrap_or(Err(StoreError::Closed))?),
+            Ok(()) => {
+                self.shared.callers.spoke();
+                Ok(answer.await.unwrap_or(Err(StoreError::Closed))?)
+            }
             Err(mpsc::error::TrySendError::Full(_)) => Err(overloaded()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(StoreError::Closed.into()),
         }
@@ -114,8 +118,8 @@ async fn drive(
         let flight = Arc::clone(&flights).acquire_many_owned(share);
         let flight = flight.await.expect("never closed");
         // Others may be about to ask as well.
-        for _ in 0..bounds.turns {
-            tokio::task::yield_now().await;
+        if first.ask.max < FULL {
+            shared.callers.gather(bounds.turns).await;
         }
         let mut asked = first.ask.max;
         let mut batch = vec![first];
@@ -147,6 +151,10 @@ async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: 
             let until = |due: Millis| Duration::from_millis(due.since(claims.now));
             let next_in = claims.next_due.map(until);
             let beside = claims.given.iter().any(|work| !work.is_empty());
+            if beside {
+                let there = batch.iter().filter(|ask| !ask.reply.is_closed());
+                shared.callers.answered(there.count());
+            }
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };

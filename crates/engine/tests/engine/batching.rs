@@ -33,7 +33,7 @@ fn gated(options: &Options) -> (Engine, Arc<Slow>, ff_conformance::World) {
 
 /// Lets everything that is ready to run do so.
 async fn settle() {
-    for _ in 0..50 {
+    for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }

@@ -33,7 +33,7 @@ async fn idling(engine: &Engine, ask: ClaimAsk) -> JoinHandle<Result<Vec<Claimed
 }
 
 async fn settle() {
-    for _ in 0..50 {
+    for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }
