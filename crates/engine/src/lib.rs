@@ -115,7 +115,7 @@ impl Engine {
         let shared = Arc::<Shared>::default();
         let start = |bounds| Batcher::start(Arc::clone(&backend), bounds, Arc::clone(&shared));
         let batcher = || start(bounds);
-        let finish = start(Bounds { pair: 16, ..together(256, 16) });
+        let finish = start(Bounds { pair: 4, ..together(256, 16) });
         let (store, known) = (Arc::clone(&backend), Arc::clone(&shared));
         let claims = Claimer::start(store, together(1, 8), finish.clone(), known);
         let pairs = Bounds { pair: 8, ..together(64, 8) };
