@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use console::{Style, Term, style};
 use ff_core::state::PublicState;
+use ff_wire::marks::visible;
 use serde::Serialize;
 
 /// Columns when nobody says.
@@ -51,14 +52,14 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(out)?)
 }
 
-/// A text on one line. What others wrote must not move the cursor or change colours.
+/// A text on one line. What others wrote must not move the cursor, change colours, or turn what is read.
 pub fn clean(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
         c => c,
     };
-    text.chars().map(shown).collect()
+    visible(text).chars().map(shown).collect()
 }
 
 /// The style of a state.

@@ -5,7 +5,10 @@
 
 mod composite;
 
-use bytes::Bytes;
+use std::error::Error;
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
 use ff_core::backend::StoreError;
 use ff_core::execution::{Execution, State};
 use ff_core::fold::{Blob, BlobRef, GroupKey, WithinKey};
@@ -14,7 +17,7 @@ use ff_core::row::{ExecutionRow, LeaseColumns, StepRow, corrupt};
 use ff_core::step::StepRecord;
 use ff_core::text::Encoding;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
 pub use composite::{Composite, NAMES as ROW_TYPES, Record, Tid, Types};
@@ -30,6 +33,36 @@ enum Of {
     Rows(&'static str),
 }
 
+/// A parameter that nobody sees: the driver prints what it sends when it is asked to log everything, and
+/// that may be an input, or a secret.
+struct Unprinted<T>(T);
+
+impl<T> fmt::Debug for Unprinted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl<T: ToSql> ToSql for Unprinted<T> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        self.0.to_sql(ty, out)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        T::accepts(ty)
+    }
+
+    fn encode_format(&self, ty: &Type) -> Format {
+        self.0.encode_format(ty)
+    }
+
+    to_sql_checked!();
+}
+
 /// The parameters of a statement, in order.
 #[derive(Default)]
 pub struct Params<'a>(Vec<Param<'a>>);
@@ -42,13 +75,13 @@ impl<'a> Params<'a> {
 
     /// One value.
     pub fn one(mut self, value: impl ToSql + Sync + Send + 'a, of: Type) -> Self {
-        self.0.push((Box::new(value), Of::Known(of)));
+        self.0.push((Box::new(Unprinted(value)), Of::Known(of)));
         self
     }
 
     /// Rows of one of our types.
     pub fn rows(mut self, of: &'static str, rows: Composite) -> Self {
-        self.0.push((Box::new(rows), Of::Rows(of)));
+        self.0.push((Box::new(Unprinted(rows)), Of::Rows(of)));
         self
     }
 
@@ -467,4 +500,19 @@ pub fn read_step(row: &Row) -> Result<StepRecord, StoreError> {
         bytes: read_bytes(r.take("bytes")?),
     };
     columns.read(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_in_no_log() {
+        let rows = Composite::of(&["input"], |text, r| r.text(Some(text)));
+        let params = Params::new()
+            .all([b"secret".as_slice()].into_iter(), Type::BYTEA_ARRAY)
+            .text(Some("text"))
+            .rows("ff_payload_row", rows);
+        assert_eq!(format!("{:?}", params.values()), "[…, …, …]");
+    }
 }

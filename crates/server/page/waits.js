@@ -454,6 +454,8 @@ function restsOf({ events, snapshot: x }, attempt) {
 
 function waitPreview({ result }) {
   if (!result?.how) return 'asked, then waited';
+  // What goes on then is told so by a signal of its own.
+  if (result.how === 'timed_out_auto_resume') return CLOSED[result.how];
   const voices = (result.signals ?? []).map((s) => (s.source_identity ? `${s.signal_name} from ${s.source_identity}` : s.signal_name));
   return voices.join(', ') || CLOSED[result.how] || words(result.how);
 }

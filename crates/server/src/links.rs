@@ -15,7 +15,7 @@ use ff_wire::{OfferAnswer, Payload, Problem, SignalAnswer};
 
 use crate::Server;
 use crate::problem::Refused;
-use crate::request::{Followed, check_media_type, media_type, parse, read as read_body};
+use crate::request::{Followed, check_media_type, media_type, parse_any, read as read_body};
 use crate::responses::LinkRefusals;
 use crate::signals::BODY_BYTES_MAX;
 
@@ -102,7 +102,7 @@ async fn carried(
         return Err(Problem::unreadable(None, said).into());
     }
     declared?;
-    let value: ff_wire::Json = parse(&bytes).map_err(|problem| Refused::from(*problem))?;
+    let value: ff_wire::Json = parse_any(&bytes).map_err(|problem| Refused::from(*problem))?;
     let Payload { encoding, bytes } = Payload::json(&value);
     Ok(Some((bytes, encoding)))
 }

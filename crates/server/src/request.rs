@@ -261,8 +261,18 @@ pub async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
     })
 }
 
-/// Reads JSON, or says what is wrong with it and, unless it is no JSON at all, in which field.
+/// Reads what has fields, or says what is wrong with it and, unless it is no JSON at all, in which field.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Problem>> {
+    // Fields have names: a list of them in their order is none of ours.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let said = "the body cannot be read: it is an array, and an object is needed";
+        return Err(Box::new(Problem::unreadable(None, said.to_owned())));
+    }
+    parse_any(bytes)
+}
+
+/// The same of whatever is JSON.
+pub fn parse_any<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Problem>> {
     let refuse = |field: Option<String>, error: &serde_json::Error| {
         // A reader may call JSON that it did not expect a fault of JSON.
         let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
@@ -270,11 +280,6 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Problem>> {
         let field = field.filter(|_| is_json);
         Box::new(Problem::unreadable(field, format!("the body {what}: {error}")))
     };
-    // Fields have names: a list of them in their order is none of ours.
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        let said = "the body cannot be read: it is an array, and an object is needed";
-        return Err(Box::new(Problem::unreadable(None, said.to_owned())));
-    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = field_of(error.path(), &error.inner().to_string());

@@ -24,6 +24,7 @@ pub mod id;
 pub mod info;
 pub mod lane;
 pub mod lease;
+pub mod marks;
 pub mod payload;
 pub mod policy;
 pub mod problem;

@@ -49,10 +49,14 @@ struct Came {
 /// What an answer says: `approved by ann, approved by bob`.
 pub fn answer(step: &StepLine) -> Option<String> {
     let waited: Waited = step.result.as_ref()?.read().ok()?;
+    // What then goes on is told so by a signal of its own.
+    if waited.how == CloseReason::TimedOutAutoResume {
+        return Some("nobody came in time".to_owned());
+    }
     if waited.signals.is_empty() {
         return Some(match waited.how {
-            CloseReason::TimedOutAutoResume => "nobody came in time".to_owned(),
             CloseReason::Resumed
+            | CloseReason::TimedOutAutoResume
             | CloseReason::Cancelled
             | CloseReason::TimedOutFail
             | CloseReason::TimedOutCancel
@@ -86,6 +90,18 @@ mod tests {
             result_base64: None,
             encoding: None,
         }
+    }
+
+    #[test]
+    fn a_wait_that_nobody_ended_says_so() {
+        let came = |how: &str| {
+            let signals = [serde_json::json!({"signal_name": "timeout", "source_identity": "x"})];
+            let waited = serde_json::json!({"how": how, "signals": signals});
+            let result = serde_json::from_value(waited).ok();
+            answer(&StepLine { result, ..step(1, StepKind::Wait, "a") })
+        };
+        assert_eq!(came("timed_out_auto_resume").as_deref(), Some("nobody came in time"));
+        assert_eq!(came("resumed").as_deref(), Some("timeout by x"));
     }
 
     #[test]

@@ -191,7 +191,11 @@ async fn nobody_approves_what_he_did_not_see() {
         let other = made.approve("ann").of(8).await.unwrap_err();
         assert!(other.is(Code::SubjectMismatch), "{at:?}: {other}");
         made.approve("ann").of(7).await.unwrap();
-        made.approve("bob").await.unwrap();
+        let asked = made.waitpoints().await.unwrap().remove(0).approval.unwrap();
+        let shown = asked.subject.unwrap();
+        let other = made.approve("bob").of_text("8").await.unwrap_err();
+        assert!(other.is(Code::SubjectMismatch), "{at:?}: {other}");
+        made.approve("bob").of_text(&shown).await.unwrap();
         assert!(made.result::<Decision>().await.unwrap().approved, "{at:?}");
         running.stop().await.unwrap();
     }
@@ -419,6 +423,25 @@ async fn a_wait_that_makes_no_sense_is_an_error_and_loses_nothing() {
         let running = worker.handle("wait", wait).start().unwrap();
         let made = place.fabric.create("wait", ()).retries(1).await.unwrap();
         assert!(made.result::<bool>().await.unwrap(), "{at:?}: the same number");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_does_not_name_the_waitpoint_is_refused() {
+    async fn wait(ctx: Context, (): ()) -> Result<String> {
+        let mailbox = ctx.waitpoint("payment").await?;
+        let paid = serde_json::json!({"single": {"waitpoint": "paid"}});
+        let paid: ResumeCondition = serde_json::from_value(paid)?;
+        let refused = ctx.try_suspend(paid).at(&mailbox).timeout(LONG).await.unwrap_err();
+        Ok(refused.to_string())
+    }
+    for at in every_place() {
+        let place = at.open().await;
+        let running = start(&place.fabric, wait);
+        let made = place.fabric.create("wait", ()).await.unwrap();
+        let said = made.result::<String>().await.unwrap();
+        assert!(said.contains("does not name the waitpoint \"payment\""), "{at:?}: {said}");
         running.stop().await.unwrap();
     }
 }

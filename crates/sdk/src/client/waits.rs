@@ -222,6 +222,12 @@ impl DecisionCall {
         self
     }
 
+    /// The same by the text that [`waitpoints`](Handle::waitpoints) shows, whoever wrote it.
+    pub fn of_text(mut self, shown: &str) -> Self {
+        self.subject = Ok(Some(digest(shown)));
+        self
+    }
+
     /// Why.
     pub fn comment(mut self, comment: impl Into<String>) -> Self {
         self.comment = Some(comment.into());

@@ -162,7 +162,7 @@ impl Context {
             resume_delay_ms: 0,
             last: false,
         };
-        SuspendCall { context: self, numbers, ask }
+        SuspendCall { context: self, numbers, ask, unnamed: None }
     }
 
     /// What came of a wait, now or before.
@@ -442,16 +442,22 @@ pub struct SuspendCall<'c> {
     context: &'c Context,
     numbers: (u32, u32),
     ask: Ask,
+    /// A waitpoint at which it cannot wait.
+    unnamed: Option<String>,
 }
 
 impl SuspendCall<'_> {
-    /// Waits at a waitpoint that was made before, where the condition names its key.
+    /// Waits at a waitpoint that was made before. A condition that does not name its key is refused: nobody
+    /// could answer.
     pub fn at(mut self, waitpoint: &Waitpoint) -> Self {
         let key = waitpoint.key().to_string();
-        for place in &mut self.ask.waitpoints {
-            if matches!(place, Place::Fresh(own) if *own == key) {
-                *place = waitpoint.into();
-            }
+        let named = |place: &&mut Place| match place {
+            Place::Fresh(own) => *own == key,
+            Place::Pending(own, _) => *own == waitpoint.id(),
+        };
+        match self.ask.waitpoints.iter_mut().find(named) {
+            Some(place) => *place = waitpoint.into(),
+            None => self.unnamed = Some(key),
         }
         // Only the first of several may have been made before.
         self.ask.waitpoints.sort_by_key(|place| matches!(place, Place::Fresh(_)));
@@ -489,6 +495,12 @@ impl<'c> IntoFuture for SuspendCall<'c> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.context.waited(self.numbers, self.ask))
+        Box::pin(async move {
+            if let Some(key) = self.unnamed {
+                let said = format!("the condition does not name the waitpoint {key:?}");
+                return Err(Rejection::new(Code::InvalidInput, said).into());
+            }
+            self.context.waited(self.numbers, self.ask).await
+        })
     }
 }

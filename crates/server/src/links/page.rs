@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use ff_core::Code;
 use ff_core::condition::Word;
 use ff_core::suspension::Effect;
+use ff_wire::marks::visible;
 use ff_wire::{OfferAnswer, SignalAnswer};
 use sha2::{Digest, Sha256};
 
@@ -39,7 +40,7 @@ pub fn offer(offer: &OfferAnswer) -> Response {
     let does = match offer.signal_name.parse() {
         Ok(Word::Approved) => "Approve".to_owned(),
         Ok(Word::Rejected) => "Reject".to_owned(),
-        Err(_) => format!("Send “<bdi>{}</bdi>”", escape(&offer.signal_name)),
+        Err(_) => format!("Send “<bdi>{}</bdi>”", escape(&visible(&offer.signal_name))),
     };
     let mut body = format!("<h1>{does}?</h1><dl>");
     if let Some(subject) = &offer.subject_text {
@@ -123,9 +124,9 @@ pub fn refusal(refused: Refused) -> Response {
     page(status, "Not sent", &format!("{body}</dl>"))
 }
 
-/// A line; its value reads in its own direction, and cannot turn what stands around it.
+/// A line; its value reads in its own direction, cannot turn what stands around it, and hides nothing.
 fn put(body: &mut String, name: &str, value: &str) {
-    let value = escape(value);
+    let value = escape(&visible(value));
     write!(body, "<dt>{name}</dt><dd><pre dir=\"auto\"><bdi>{value}</bdi></pre></dd>")
         .expect("writing to a string");
 }

@@ -38,6 +38,32 @@ async fn digest(site: &Site, x: &Waiting) -> Value {
 }
 
 #[tokio::test]
+async fn a_link_takes_any_json_and_says_it_on() {
+    for carried in [json!([1, {"a": 2}]), json!("yes"), json!(7)] {
+        let site = Site::open().await;
+        let x = waiting(&site, 1, &any()).await;
+        let link = link(&site, &x, json!({"signal_name": "done", "source_identity": "ci"})).await;
+        let sent = site.post(&link, carried.clone()).await;
+        assert_eq!(sent.status, 200, "{sent:?}");
+        let came = site.get(&path(x.id, "/signals")).await.body;
+        assert_eq!(came["signals"][0]["payload"], carried);
+    }
+}
+
+#[tokio::test]
+async fn a_page_hides_nothing_of_what_is_decided_on() {
+    let site = Site::open().await;
+    let about = json!({"subject": "pay \u{202e}0001\u{202c} EUR", "by": ["ann"]});
+    let x = waiting(&site, 1, &approval(&about)).await;
+    let body = json!({"signal_name": "approved", "source_identity": "ann",
+                      "subject": digest(&site, &x).await});
+    let link = link(&site, &x, body).await;
+    let page = site.request(Method::GET, &link).header("accept", BROWSER).send().await.unwrap();
+    let page = page.text().await.unwrap();
+    assert!(page.contains("pay \\u202e0001\\u202c EUR"), "{page}");
+}
+
+#[tokio::test]
 async fn looking_at_a_link_changes_nothing_and_following_it_twice_is_once() {
     let site = Site::open().await;
     let about = json!({"subject": "deploy 7", "by": ["ann"]});
