@@ -9,6 +9,7 @@ use clap::Args;
 use ff_core::decide::resume::Resume;
 use ff_wire::steer::{RevokeAnswer, TagsRequest, Then};
 use flowfabric::Handle;
+use uuid::Uuid;
 
 use crate::create::tag;
 use crate::place::Place;
@@ -156,7 +157,9 @@ impl LetGoOn {
         let id = id::find(&client, place, &self.which.id).await?;
         let resume_delay_ms = u64::try_from(self.delay.as_millis()).unwrap_or(u64::MAX);
         let last = client.fabric().suspension(id).await?;
-        let suspension = last.filter(|last| last.open).map(|last| last.suspension_id);
+        // Where none is open, one that begins meanwhile is not meant either.
+        let open = last.filter(|last| last.open);
+        let suspension = Some(open.map_or(Uuid::nil(), |open| open.suspension_id));
         let resume = Resume { id, suspension, reason: self.reason, resume_delay_ms };
         let state = client.fabric().resume(resume).await?;
         say(format_args!("resumed {id} ({state})"))

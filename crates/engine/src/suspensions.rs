@@ -140,8 +140,9 @@ impl Engine {
         let have = self.backend.get(&keys).await?;
         let x = have.execution(resume.id)?;
         let open = have.waits.suspension(resume.id).filter(|own| own.is_open(x));
-        let suspension = open.map(|own| own.id);
-        self.execute(Resume { suspension, ..resume }).await
+        // Where none is open, one that begins meanwhile is not meant either.
+        let suspension = open.map_or(Uuid::nil(), |own| own.id);
+        self.execute(Resume { suspension: Some(suspension), ..resume }).await
     }
 
     /// Gives the store its first signing key; one that it has, it keeps.

@@ -76,6 +76,21 @@ async fn a_resume_that_is_late_lets_go_of_no_later_wait() {
     assert_eq!(world.deliver(later.signal(&world, "done")).await, Effect::ConditionSatisfied);
 }
 
+#[tokio::test]
+async fn a_resume_that_found_no_wait_lets_go_of_none_that_begins_meanwhile() {
+    let (engine, slow, world) = gated(&Options::default());
+    let (id, fence) = world.running(serde_json::json!({})).await;
+    let (reason, resume_delay_ms) = ("enough".to_owned(), 0);
+    let resume = Resume { id, suspension: None, reason, resume_delay_ms };
+    let resumed = tokio::spawn(async move { engine.resume_execution(resume).await });
+    settle().await;
+    let mailbox = world.suspend(world.pause(id, fence)).await.remove(0);
+    slow.obstacle.permits.add_permits(1);
+    let refused = resumed.await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), Code::ExecutionNotSuspended);
+    assert_eq!(world.deliver(mailbox.signal(&world, "done")).await, Effect::ConditionSatisfied);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_takes_long_is_not_waited_for() {
     let (_, world) = world();

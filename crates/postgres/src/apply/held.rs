@@ -206,7 +206,9 @@ impl Held {
             *self.keyring() = None;
         }
         for row in set.leases.iter().filter_map(|write| write.after.as_ref()) {
+            // The answer to a renewal may come late, when another lease holds the execution.
             if let Some(known) = held.get_mut(&row.execution)
+                && known.execution.epoch == row.epoch
                 && let State::Active(active) = &mut known.execution.state
             {
                 active.lease = row.lease.clone();
@@ -223,6 +225,9 @@ impl Held {
             }
         }
         for row in set.leases.iter().flat_map(|write| [&write.before, &write.after]).flatten() {
+            held.remove(&row.execution);
+        }
+        for row in &set.held {
             held.remove(&row.execution);
         }
         *self.keyring() = None;
@@ -244,5 +249,63 @@ fn learn_waits(held: &mut ById<Known>, set: &WaitWrites) {
     }
     for signal in &set.signals {
         of(signal.execution, &|waits| waits.received(signal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::decide::create::Create;
+    use ff_core::decide::release::Release;
+    use ff_core::decide::renew::Renew;
+    use ff_core::execution::Worker;
+    use ff_core::fold::Cx;
+    use ff_core::time::{Entropy, Millis};
+    use ff_core::{ClaimAsk, Config, Fence, fold};
+    use uuid::Uuid;
+
+    use super::*;
+
+    struct Always;
+
+    impl Entropy for Always {
+        fn next_u64(&mut self) -> u64 {
+            7
+        }
+    }
+
+    fn decided(have: &mut WorkingSet, command: impl Into<Command>) -> WriteSet {
+        let config = Config::default();
+        let cursors = crate::feed::CURSORS;
+        let mut cx = Cx { now: Millis(5_000), config: &config, entropy: &mut Always, cursors };
+        let (outcomes, set) = fold(&[command.into()], have, &mut cx);
+        assert!(outcomes[0].is_ok(), "{outcomes:?}");
+        set
+    }
+
+    #[test]
+    fn a_renewal_that_is_answered_late_does_not_bring_its_lease_back() {
+        let name = "a valid name";
+        let worker = Worker { id: "w".parse().expect(name), instance: "1".parse().expect(name) };
+        let lane: ff_core::text::LaneId = "lane".parse().expect(name);
+        let ask = || ClaimAsk::new(Uuid::now_v7(), worker.clone(), vec![lane.clone()]);
+        let id = ExecutionId::solo(Uuid::now_v7());
+        let (held, mut have) = (Held::default(), WorkingSet::default());
+        have.executions.insert(id, None);
+        decided(&mut have, Create::new(id, lane.clone(), "kind".parse().expect(name)));
+        let (first, second) = (ask(), ask());
+        let learn = |set: &WriteSet| held.learn(set, &ById::default());
+        learn(&decided(&mut have, first.claim(id)));
+        let fence = |have: &WorkingSet| {
+            let x = have.execution(id).expect("it was created");
+            Fence { attempt_index: 0, lease_epoch: x.epoch }
+        };
+        let own = fence(&have);
+        let late = decided(&mut have, Renew { id, fence: own, lease_ttl_ms: 60_000 });
+        learn(&decided(&mut have, Release { id, fence: own }));
+        learn(&decided(&mut have, second.claim(id)));
+        learn(&late);
+        let known = held.lock();
+        let State::Active(active) = &known[&id].execution.state else { panic!("it is held") };
+        assert_eq!(active.lease.claim_id, second.claim_id);
     }
 }

@@ -85,7 +85,9 @@ impl Handle {
     /// by the time that this arrives, it is not let go.
     pub async fn resume(&self, reason: impl Into<String>) -> Result<PublicState, Error> {
         let last = self.fabric.suspension(self.id).await?;
-        let suspension = last.filter(|last| last.open).map(|last| last.suspension_id);
+        // Where none is open, one that begins meanwhile is not meant either.
+        let open = last.filter(|last| last.open);
+        let suspension = Some(open.map_or(Uuid::nil(), |open| open.suspension_id));
         let resume = Resume { id: self.id, suspension, reason: reason.into(), resume_delay_ms: 0 };
         self.fabric.resume(resume).await
     }
