@@ -300,10 +300,10 @@ mod tests {
             Fence { attempt_index: 0, lease_epoch: x.epoch }
         };
         let own = fence(&have);
-        let late = decided(&mut have, Renew { id, fence: own, lease_ttl_ms: 60_000 });
+        let renewal = decided(&mut have, Renew { id, fence: own, lease_ttl_ms: 60_000 });
         learn(&decided(&mut have, Release { id, fence: own }));
         learn(&decided(&mut have, second.claim(id)));
-        learn(&late);
+        learn(&renewal);
         let known = held.lock();
         let State::Active(active) = &known[&id].execution.state else { panic!("it is held") };
         assert_eq!(active.lease.claim_id, second.claim_id);
