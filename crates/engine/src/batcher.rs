@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::ahead::Ahead;
 use crate::callers::{Callers, give};
 use crate::endings::Endings;
 use crate::error::Error;
@@ -62,6 +63,8 @@ pub struct Shared {
     pub callers: Callers,
     /// Claims that found nothing.
     pub idle: Idle,
+    /// Work for claims to come.
+    pub ahead: Ahead,
     /// Endings that somebody waits for.
     pub endings: Endings,
     /// Members of flows that were handed out.
@@ -187,11 +190,7 @@ async fn drive(
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
         let flows = calls.iter().flat_map(|call| call.flows.iter().copied()).collect();
-        flights.start(
-            calls.len(),
-            flows,
-            async move { fly(backend.as_ref(), &shared, calls).await },
-        );
+        flights.start(calls.len(), flows, async move { fly(&backend, &shared, calls).await });
     }
     while !flights.under_way.is_empty() {
         flights.landed().await;
@@ -388,7 +387,7 @@ impl Flights {
     }
 }
 
-/// How many executions a batch may let go: a signal lets go of one, a flow of any number.
+/// How many executions a batch may let go at most: a signal lets go of one, a flow of any number.
 fn lets_go(commands: &[Command], tells: bool) -> usize {
     let of = |command: &Command| match command {
         Command::SubmitFlow(_) | Command::ExtendFlow(_) => usize::MAX,
@@ -400,7 +399,7 @@ fn lets_go(commands: &[Command], tells: bool) -> usize {
 }
 
 /// Sends one batch and hands each call its share of the outcomes.
-async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
+async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Call>) {
     let sizes: Vec<usize> = batch.iter().map(|call| call.commands.len()).collect();
     let mut commands: Vec<Command> =
         batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
@@ -408,12 +407,20 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let told = shared.members.tell(&commands);
     let starts = shared.idle.start(&mut commands);
     let begun = commands.len();
-    let asked = shared.idle.ask(lets_go(&commands, !told.is_empty()));
+    let most = lets_go(&commands, !told.is_empty());
+    let asked = shared.idle.ask(most);
+    // Who waits for what a flow lets go is asked; nobody guesses how much that is.
+    let loose = if most == usize::MAX { 0 } else { most.saturating_sub(asked.len()) };
+    let guesses = shared.ahead.guess(loose, backend.as_ref(), shared);
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());
+    let guessed = commands.len();
+    commands.extend(guesses.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
+            let ahead = outcomes.split_off(guessed);
+            shared.ahead.landed(guesses, ahead, loose, (backend, shared));
             shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
             // Whether a flow was told now or will be later makes no difference here.
             outcomes.truncate(begun);
@@ -429,6 +436,7 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
             }
         }
         Err(error) => {
+            shared.ahead.landed(guesses, Vec::new(), 0, (backend, shared));
             shared.idle.answer(asked, Vec::new(), &shared.members);
             for call in batch {
                 drop(call.reply.send(Err(error.clone())));

@@ -10,6 +10,7 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::ahead::Found;
 use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
 use crate::starts::{Left, Look};
@@ -178,12 +179,27 @@ impl Engine {
     /// commit that makes work claimable, or the time of a delayed execution, wakes it. What this
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        ask.validate()?;
         self.claim_after(None, ClaimAsk { fresh: false, ..ask }, wait).await
     }
 
     /// Takes work under a claim id that nobody has used before. Where the process has just found
-    /// nothing, it does not look again.
+    /// nothing, it does not look again. What a signal lets go may have been leased for it ahead: then it
+    /// is given that at once, one execution, and the lease names another claim id.
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        ask.validate()?;
+        let shared = &self.queues.shared;
+        match shared.ahead.take(&ask) {
+            Some(Found::Work(work)) => {
+                shared.members.learn([&*work]);
+                return Ok(vec![*work]);
+            }
+            Some(Found::Perhaps(ask)) => {
+                let found = self.claim_after(None, ask.clone(), wait).await;
+                return found.inspect_err(|_| shared.ahead.doubt(ask));
+            }
+            None => {}
+        }
         let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
         let told = !wait.is_zero() && self.backend.hears_others();
@@ -197,13 +213,13 @@ impl Engine {
         mut ask: ClaimAsk,
         wait: Duration,
     ) -> Result<Vec<Claimed>, Error> {
-        ask.validate()?;
         let deadline = deadline(wait);
         loop {
             let look = if let Some(look) = found_nothing.take() {
                 look
             } else {
                 let seen = self.backend.generation(Interest::Work);
+                let before = self.queues.shared.idle.begin(seen);
                 let given = self.queues.claims.claim(ask.clone()).await?;
                 let claimed = given.claimed.take();
                 if claimed.is_empty() && given.beside {
@@ -214,11 +230,11 @@ impl Engine {
                 let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
                 if !claimed.is_empty() || deadline <= now {
                     if given.emptied {
-                        self.queues.shared.idle.nothing_for(&ask, seen, now + nap);
+                        self.queues.shared.idle.nothing_for(&ask, before, now + nap);
                     }
                     return Ok(claimed);
                 }
-                self.queues.shared.idle.nothing_for(&ask, seen, now + nap)
+                self.queues.shared.idle.nothing_for(&ask, before, now + nap)
             };
             let left = self.idle(&ask, &look, deadline).await;
             // Whoever was thought of may hold something without having heard of it.
@@ -239,7 +255,7 @@ impl Engine {
         let mut place = self.queues.shared.idle.wait(ask.clone(), undo);
         tokio::select! {
             given = place.given() => Left::Asked(given),
-            () = self.backend.wait(Interest::Work, look.seen) => place.leave().await,
+            () = self.backend.wait(Interest::Work, look.before.seen) => place.leave().await,
             () = tokio::time::sleep_until(deadline.min(look.until)) => place.leave().await,
         }
     }

@@ -40,6 +40,8 @@ struct State {
     waiting: Vec<Waiting>,
     looks: Vec<Look>,
     number: u64,
+    /// Batches so far that may have let go of something for nobody.
+    let_go: u64,
 }
 
 /// A claim that idles.
@@ -68,18 +70,32 @@ struct Promise {
 }
 
 impl Asked {
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The commands that do.
     pub fn commands(&self) -> impl Iterator<Item = Command> {
         self.0.iter().map(|promise| StartReleased { ask: promise.ask.clone() }.into())
     }
 }
 
+/// What had happened before a look.
+#[derive(Clone, Copy)]
+pub struct Before {
+    /// The generation of the store's work.
+    pub seen: u64,
+    /// Batches of this process that may have let go of something for nobody.
+    let_go: u64,
+}
+
 /// A look that found nothing.
 #[derive(Clone)]
 pub struct Look {
     ask: ClaimAsk,
-    /// The generation of the store's work before it.
-    pub seen: u64,
+    /// What had happened before it.
+    pub before: Before,
     /// When it is time to look again, whatever happens.
     pub until: Instant,
     at: Instant,
@@ -98,9 +114,14 @@ impl Idle {
         self.0.lock().expect("no holder of this lock panics")
     }
 
+    /// A look begins, at this generation of the store's work.
+    pub fn begin(&self, seen: u64) -> Before {
+        Before { seen, let_go: self.lock().let_go }
+    }
+
     /// Remembers that a look found nothing.
-    pub fn nothing_for(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Look {
-        let look = Look { ask: ask.clone(), seen, until, at: Instant::now() };
+    pub fn nothing_for(&self, ask: &ClaimAsk, before: Before, until: Instant) -> Look {
+        let look = Look { ask: ask.clone(), before, until, at: Instant::now() };
         let mut state = self.lock();
         state.looks.retain(|known| !known.ask.looks_where(ask));
         if state.looks.len() == LOOKS_MAX {
@@ -115,8 +136,25 @@ impl Idle {
     pub fn fresh(&self, ask: &ClaimAsk, generation: u64, told: bool) -> Option<Look> {
         let state = self.lock();
         let look = state.looks.iter().find(|look| look.ask.looks_where(ask))?;
-        let fresh = look.seen == generation && (told || look.at.elapsed() < FRESH);
+        let fresh = look.before.seen == generation && (told || look.at.elapsed() < FRESH);
         (fresh && look.until > Instant::now()).then(|| look.clone())
+    }
+
+    /// Whether a look for the same has just found nothing, and nothing has happened since but that batches
+    /// of this process let go of something.
+    pub fn is_clear(&self, ask: &ClaimAsk, generation: u64) -> bool {
+        let state = self.lock();
+        let look = state.looks.iter().find(|look| look.ask.looks_where(ask));
+        look.is_some_and(|look| {
+            let happened = generation.saturating_sub(look.before.seen);
+            let ours = state.let_go.saturating_sub(look.before.let_go);
+            happened <= ours && look.at.elapsed() < FRESH && look.until > Instant::now()
+        })
+    }
+
+    /// A batch has landed that may have let go of something for nobody.
+    pub fn let_go(&self) {
+        self.lock().let_go += 1;
     }
 
     /// Waits to be given something; `undo` knows how to give it back.

@@ -58,6 +58,16 @@ pub struct Leased {
     pub execution: Execution,
 }
 
+impl Leased {
+    /// The claim under which it is held: asked again under it, a claim finds it.
+    pub fn claim_id(&self) -> Uuid {
+        let State::Active(active) = &self.execution.state else {
+            unreachable!("what was claimed is held, not {:?}", self.execution.state)
+        };
+        active.lease.claim_id
+    }
+}
+
 impl Serialize for Leased {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
