@@ -147,8 +147,8 @@ impl Keyring {
     }
 
     /// Replaces the current key, which verifies for `grace_ms` more. Earlier ones keep the end they
-    /// have. A key that was replaced never signs again: a late repeat of an old rotation must not
-    /// undo a newer one.
+    /// have. A key that was replaced does not sign again while it is stored, whether it still verifies
+    /// or not: a late repeat of an old rotation must not undo the one that followed.
     pub fn rotate(
         &self,
         kid: &str,
@@ -170,11 +170,10 @@ impl Keyring {
             }
             return Ok(Rotation::Noop { kid: install.kid });
         }
-        let (expired, kept): (Vec<_>, Vec<_>) =
-            self.old.iter().partition(|old| old.expired(now) && !old.withdrawn());
-        for old in kept {
+        for old in &self.old {
             match (old.key.kid == install.kid, old.withdrawn()) {
                 (true, true) => return conflict("was withdrawn"),
+                (true, false) if old.expired(now) => return conflict("was replaced already"),
                 (true, false) => return conflict("is an old key that is still accepted"),
                 (false, true) if old.key.secret == install.secret => {
                     return Err(bad_secret("is that of a key that was withdrawn"));
@@ -183,7 +182,8 @@ impl Keyring {
             }
         }
         let previous_kid = self.current.as_ref().map(|key| key.kid.clone());
-        let forget: Vec<_> = expired.iter().map(|old| old.key.kid.clone()).collect();
+        let expired = self.old.iter().filter(|old| old.expired(now) && !old.withdrawn());
+        let forget: Vec<_> = expired.map(|old| old.key.kid.clone()).collect();
         let retire = previous_kid.clone().map(|kid| (kid, now.plus(grace_ms)));
         Ok(Rotation::Rotated {
             previous_kid,

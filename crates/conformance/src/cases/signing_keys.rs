@@ -88,6 +88,9 @@ pub async fn keys_verify_until_their_grace_is_over(w: Arc<World>) {
     w.pass(1);
     assert_eq!(code(w.run(by_c.signal(&w, "go")).await), Code::TokenExpired);
     w.deliver(by_b.signal(&w, "go")).await;
+    // The rotation before is sent again, late: it does not undo the last one.
+    assert_eq!(code(w.run(rotate("c", '3', 10_000)).await), Code::RotationConflict);
+    assert_eq!(kids(&w).await, ["d", "b"]);
 }
 
 /// A key that leaked while it is still accepted is withdrawn, and no other.
