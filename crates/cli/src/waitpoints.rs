@@ -53,10 +53,10 @@ pub struct Waitpoints {
     #[arg(long, requires = "link", value_name = "KEY")]
     at: Option<String>,
     /// At most so many, up to 1000
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, conflicts_with = "link", value_name = "N")]
     limit: u32,
     /// From where the page before ended
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, conflicts_with = "link", value_name = "PLACE")]
     after: Option<String>,
     #[command(flatten)]
     output: Output,

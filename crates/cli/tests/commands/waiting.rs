@@ -354,6 +354,10 @@ async fn tokens_and_links_are_told_when_they_are_asked_for() {
     let link = ["waitpoints", &full(DEPLOY), "--link", "approved", "--as", "ann"];
     let here = run(&stage, &link).out;
     assert!(here.starts_with("/v1/signals/"), "{here}");
+    for page in [["--limit", "5"], ["--after", "x"]] {
+        let said = run(&stage, &[&link[..], &page].concat()).err;
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
     let there = stage.ff_at(&served.url, &link, "").out;
     assert_eq!(there, format!("<url>{here}"));
     run(&stage, &["waitpoints", "--tokens"]).is(&expect![[r#"

@@ -197,8 +197,9 @@ impl Suspend {
             return Some(again(row.suspension, &row.waitpoints, row.already_satisfied));
         }
         let last = waits.suspension(x.id).filter(|row| row.id == self.suspension)?;
-        // One that had what it waits for at once ended under the epoch of the lease, which stayed.
-        let at_once = last.epoch == self.fence.lease_epoch;
+        // One that had what it waits for at once ended under the epoch of the lease, which stayed. Who has
+        // lost that since is told so, and not to go on.
+        let at_once = last.epoch == self.fence.lease_epoch && holder(x, self.fence, at).is_ok();
         let same = at_once || x.ended_by(self.fence, LeaseEnd::Suspended);
         same.then(|| again(last.id, &self.bound(), at_once))
     }

@@ -264,7 +264,12 @@ fn whoever_waits_for_what_came_before_goes_on_at_once() {
     assert_eq!((end.how, &end.by), (CloseReason::Resumed, &by), "the first was enough");
     let late = life.refused(signal(&life.world, life.id, EARLY, 3));
     assert_eq!(late.code, Code::WaitpointClosed);
-    assert_eq!(life.repeat(own), reply);
+    assert_eq!(life.repeat(own.clone()), reply);
+    let mut lost = life.clone();
+    lost.tell(revoke(lost.id));
+    assert_eq!(lost.refused(own.clone()).code, Code::LeaseRevoked);
+    lost.claim();
+    assert_eq!(lost.refused(own).code, Code::StaleLease, "another holds it");
     life.tell(complete(life.id, life.fence));
 }
 

@@ -257,6 +257,8 @@ async fn a_token_is_good_before_anybody_waits_and_after() {
             let (waitpoint, token) = mailbox.taken().await;
             let wrong = made.signal("said").token(waitpoint, format!("{token}0")).await;
             assert!(wrong.unwrap_err().is(Code::InvalidToken), "{at:?}");
+            let elsewhere = made.signal("said").token(waitpoint, token.clone()).at("other").await;
+            assert!(elsewhere.unwrap_err().is(Code::InvalidInput), "{at:?}");
             if !early {
                 mailbox.hand_over.notify_one();
                 waits_at(&made, "answer").await;

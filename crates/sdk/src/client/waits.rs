@@ -152,7 +152,8 @@ impl SignalCall {
         self
     }
 
-    /// To this waitpoint, as somebody who was given its token instead of as an operator.
+    /// To this waitpoint, as somebody who was given its token instead of as an operator. Not together
+    /// with [`at`](Self::at).
     pub fn token(mut self, waitpoint: Uuid, token: impl Into<String>) -> Self {
         self.token = Some((waitpoint, token.into()));
         self
@@ -165,12 +166,19 @@ impl SignalCall {
     }
 
     async fn send(self) -> Result<Delivered, Error> {
-        let (waitpoint, authority) = if let Some((waitpoint, token)) = self.token {
-            (waitpoint, Authority::Token(token))
-        } else {
-            let open = self.handle.waitpoints().await?;
-            let one = only(&self.handle, open, self.at.as_deref())?;
-            (one.waitpoint_id, Authority::Operator)
+        let (waitpoint, authority) = match (self.token, self.at) {
+            (Some(_), Some(key)) => {
+                let why = "cannot be given with a token, which is good for one waitpoint only";
+                return Err(
+                    Rejection::invalid(Code::InvalidInput, "waitpoint_key", key, why).into()
+                );
+            }
+            (Some((waitpoint, token)), None) => (waitpoint, Authority::Token(token)),
+            (None, at) => {
+                let open = self.handle.waitpoints().await?;
+                let one = only(&self.handle, open, at.as_deref())?;
+                (one.waitpoint_id, Authority::Operator)
+            }
         };
         let payload = self.payload?;
         let signal = DeliverSignal {
