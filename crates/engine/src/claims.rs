@@ -237,13 +237,14 @@ impl Engine {
                 self.queues.shared.idle.nothing_for(&ask, before, now + nap)
             };
             let left = self.idle(&ask, &look, deadline).await;
-            // Whoever was thought of may hold something without having heard of it.
-            ask.fresh &= matches!(left, Left::Alone);
-            let started = match left {
-                Left::Asked(Some(given)) => given.take(),
-                Left::Asked(None) | Left::Alone => Vec::new(),
+            let (alone, started) = match left {
+                Left::Asked(Some(given)) => (false, given.take()),
+                Left::Asked(None) => (false, Vec::new()),
+                Left::Alone => (true, Vec::new()),
             };
-            if !started.is_empty() || deadline <= Instant::now() {
+            // Whoever was thought of may hold something without having heard of it, and looks once more.
+            ask.fresh &= alone;
+            if !started.is_empty() || alone && deadline <= Instant::now() {
                 return Ok(started);
             }
         }

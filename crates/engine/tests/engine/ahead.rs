@@ -231,6 +231,22 @@ async fn a_claim_that_idles_is_asked_before_anybody_is_expected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_looks_once_more_before_it_leaves_if_a_batch_may_have_given_it_something() {
+    let mut scene = Scene::after(0, 1).await;
+    let (engine, ask) = (scene.engine.clone(), scene.world.ask(1));
+    let idles = tokio::spawn(async move { engine.claim_new(ask, Duration::from_secs(1)).await });
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    scene.line.obstacle.cut.store(true, Ordering::SeqCst);
+    let mailbox = scene.mailboxes.pop().unwrap();
+    let signal = mailbox.signal(&scene.world, "go");
+    assert!(scene.engine.deliver_signal(signal).await.is_err(), "the answer is lost");
+    assert_eq!(scene.state(&mailbox).await, PublicState::Active, "leased to the claim");
+    assert_eq!(idles.await.unwrap().unwrap()[0].leased.execution.id, mailbox.id);
+}
+
+#[tokio::test(start_paused = true)]
 async fn creations_are_not_held_for_anybody() {
     let scene = Scene::after(LEARNT, 0).await;
     let id = scene.engine.create_execution(scene.world.draft()).await.unwrap().execution_id();
