@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, Landed};
 use crate::callers::{Callers, give};
 use crate::endings::Endings;
 use crate::error::Error;
@@ -409,9 +409,9 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
     let begun = commands.len();
     let most = lets_go(&commands, !told.is_empty());
     let asked = shared.idle.ask(most);
-    // Who waits for what a flow lets go is asked; nobody guesses how much that is.
-    let loose = if most == usize::MAX { 0 } else { most.saturating_sub(asked.len()) };
-    let guesses = shared.ahead.guess(loose, backend.as_ref(), shared);
+    // Nobody guesses how much a flow lets go.
+    let counted = if most == usize::MAX { &[] } else { &commands[..] };
+    let guesses = shared.ahead.guess(counted, &asked, (backend.as_ref(), shared));
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());
@@ -419,11 +419,12 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
     commands.extend(guesses.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
-            let ahead = outcomes.split_off(guessed);
-            shared.ahead.landed(guesses, ahead, loose, (backend, shared));
-            shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
+            let guessed = outcomes.split_off(guessed);
+            let given = shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
             // Whether a flow was told now or will be later makes no difference here.
             outcomes.truncate(begun);
+            let landed = Landed { outcomes: &outcomes, guessed, given };
+            shared.ahead.landed(guesses, landed, (backend, shared));
             starts.hand_out(outcomes.split_off(ends.len()));
             shared.endings.tell(&ends, &outcomes);
             let there = batch.iter().filter(|call| !call.reply.is_closed());
@@ -436,7 +437,7 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
             }
         }
         Err(error) => {
-            shared.ahead.landed(guesses, Vec::new(), 0, (backend, shared));
+            Ahead::lost(&guesses, backend);
             shared.idle.answer(asked, Vec::new(), &shared.members);
             for call in batch {
                 drop(call.reply.send(Err(error.clone())));

@@ -10,7 +10,6 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::ahead::Found;
 use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
 use crate::starts::{Left, Look};
@@ -180,7 +179,7 @@ impl Engine {
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        self.claim_after(None, ClaimAsk { fresh: false, ..ask }, wait).await
+        self.claim_after(None, (ClaimAsk { fresh: false, ..ask }, false), wait).await
     }
 
     /// Takes work under a claim id that nobody has used before. Where the process has just found
@@ -189,28 +188,26 @@ impl Engine {
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
         let shared = &self.queues.shared;
-        match shared.ahead.take(&ask) {
-            Some(Found::Work(work)) => {
-                shared.members.learn([&*work]);
-                return Ok(vec![*work]);
-            }
-            Some(Found::Perhaps(ask)) => {
-                let found = self.claim_after(None, ask.clone(), wait).await;
-                return found.inspect_err(|_| shared.ahead.doubt(ask));
-            }
-            None => {}
+        if let Some(work) = shared.ahead.take(&ask) {
+            return Ok(vec![work]);
         }
         let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
         let told = !wait.is_zero() && self.backend.hears_others();
-        let look = self.queues.shared.idle.fresh(&ask, generation, told);
-        self.claim_after(look, ask, wait).await
+        let look = shared.idle.fresh(&ask, generation, told);
+        self.claim_after(look, (ask, true), wait).await
+    }
+
+    /// Gives back what is leased for claims that have not come. Whoever stops does so last: otherwise the
+    /// leases would have to run out.
+    pub async fn give_back_ahead(&self) {
+        self.queues.shared.ahead.give_back(self.backend.as_ref()).await;
     }
 
     async fn claim_after(
         &self,
         mut found_nothing: Option<Look>,
-        mut ask: ClaimAsk,
+        (mut ask, any_id): (ClaimAsk, bool),
         wait: Duration,
     ) -> Result<Vec<Claimed>, Error> {
         let deadline = deadline(wait);
@@ -236,7 +233,7 @@ impl Engine {
                 }
                 self.queues.shared.idle.nothing_for(&ask, before, now + nap)
             };
-            let left = self.idle(&ask, &look, deadline).await;
+            let left = self.idle((&ask, any_id), &look, deadline).await;
             let (alone, started) = match left {
                 Left::Asked(Some(given)) => (false, given.take()),
                 Left::Asked(None) => (false, Vec::new()),
@@ -251,9 +248,14 @@ impl Engine {
     }
 
     /// Waits for something to be created here, or for a reason to look again.
-    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Left {
-        let undo = Unclaimed { work: Vec::new(), finish: self.queues.finish.clone() };
-        let mut place = self.queues.shared.idle.wait(ask.clone(), undo);
+    async fn idle(&self, (ask, any_id): (&ClaimAsk, bool), look: &Look, deadline: Instant) -> Left {
+        let (shared, finish) = (&self.queues.shared, self.queues.finish.clone());
+        let mut undo = Unclaimed { work: Vec::new(), finish };
+        let mut place = shared.idle.wait((ask.clone(), any_id), undo.another());
+        if any_id && let Some(work) = shared.ahead.take_late(ask) {
+            undo.add(work);
+            return Left::Asked(Some(undo));
+        }
         tokio::select! {
             given = place.given() => Left::Asked(given),
             () = self.backend.wait(Interest::Work, look.before.seen) => place.leave().await,

@@ -18,6 +18,7 @@ use ff_core::{ClaimAsk, Claimed, ExecutionId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::ahead::alike;
 use crate::claims::Unclaimed;
 use crate::members::Members;
 
@@ -50,6 +51,8 @@ struct Waiting {
     ask: ClaimAsk,
     reply: oneshot::Sender<Unclaimed>,
     undo: Unclaimed,
+    /// Whether it takes what is leased under another claim id.
+    any_id: bool,
     /// Whether a batch that is under way may give it something.
     asked: bool,
     /// Whether one ever might have, and may have failed after it did.
@@ -70,9 +73,11 @@ struct Promise {
 }
 
 impl Asked {
-    /// How many they are.
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// How much those of them take at most that look where `ask` does.
+    pub fn room(&self, ask: &ClaimAsk) -> usize {
+        let beside = self.0.iter().filter(|promise| promise.ask.looks_where(ask));
+        let max = |promise: &Promise| usize::try_from(promise.ask.max).unwrap_or(usize::MAX);
+        beside.map(max).fold(0, usize::saturating_add)
     }
 
     /// The commands that do.
@@ -157,14 +162,16 @@ impl Idle {
         self.lock().let_go += 1;
     }
 
-    /// Waits to be given something; `undo` knows how to give it back.
-    pub fn wait(&self, ask: ClaimAsk, undo: Unclaimed) -> Place<'_> {
+    /// Waits to be given something, also under another claim id if it may be `any_id`; `undo` knows how to
+    /// give it back.
+    pub fn wait(&self, (ask, any_id): (ClaimAsk, bool), undo: Unclaimed) -> Place<'_> {
         let (reply, given) = oneshot::channel();
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
         let (asked, thought_of, leaves) = (false, false, false);
-        state.waiting.push(Waiting { number, ask, reply, undo, asked, thought_of, leaves });
+        let waiting = Waiting { number, ask, reply, undo, any_id, asked, thought_of, leaves };
+        state.waiting.push(waiting);
         Place { idle: self, number, given }
     }
 
@@ -228,10 +235,10 @@ impl Idle {
         Asked(asked)
     }
 
-    /// Hands out what a batch started. Who got nothing goes on idling; what was started for a claim
-    /// that has left meanwhile is given back.
-    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) {
-        let mut outcomes = outcomes.into_iter();
+    /// Hands out what a batch started; how much that was. Who got nothing goes on idling; what was started
+    /// for a claim that has left meanwhile is given back.
+    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) -> usize {
+        let (mut outcomes, mut count) = (outcomes.into_iter(), 0);
         for Promise { number, mut given, .. } in asked.0 {
             let started = match outcomes.next() {
                 Some(Ok(Reply::StartReleased(started))) => started,
@@ -252,12 +259,27 @@ impl Idle {
             let waiting = at.map(|at| state.waiting.remove(at));
             drop(state);
             members.learn(&started);
+            count += started.len();
             for claimed in started {
                 given.add(claimed);
             }
             // A claim that is gone gives its work back.
             drop(waiting.map(|waiting| waiting.reply.send(given)));
         }
+        count
+    }
+
+    /// Gives a claim that idles what was leased for one like it; hands it back if there is none.
+    pub fn give(&self, ask: &ClaimAsk, work: Claimed) -> Option<Claimed> {
+        let mut state = self.lock();
+        let free = |waiting: &Waiting| waiting.any_id && !waiting.asked && alike(&waiting.ask, ask);
+        let Some(at) = state.waiting.iter().position(free) else { return Some(work) };
+        let Waiting { reply, mut undo, .. } = state.waiting.remove(at);
+        drop(state);
+        undo.add(work);
+        // A claim that is gone gives its work back.
+        drop(reply.send(undo));
+        None
     }
 }
 

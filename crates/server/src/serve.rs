@@ -80,7 +80,9 @@ pub async fn serve(
     doors.accept_until(&listener, tokio::time::sleep(limits.drain_notice)).await;
     drop(listener);
     server.drain().enter(Phase::Closing);
-    Ok(doors.close(limits.drain_timeout).await)
+    let drained = doors.close(limits.drain_timeout).await;
+    server.engine().give_back_ahead().await;
+    Ok(drained)
 }
 
 /// Gives a store its first signing key, if there is one to give. [`serve`] does so as well; whoever has

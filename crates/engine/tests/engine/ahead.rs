@@ -14,17 +14,21 @@ use ff_core::decide::claim::ClaimKind;
 use ff_core::state::PublicState;
 use ff_core::{ClaimAsk, Claimed};
 use ff_engine::Engine;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::world;
 
 /// Claims after which the next one is expected.
 const LEARNT: usize = 16;
 
-/// Counts claims that reach the store, and loses the answer of a batch when told to.
+/// Counts claims that reach the store, and loses or holds up the answer of a batch when told to.
 #[derive(Default)]
 struct Line {
     claims: AtomicUsize,
     cut: AtomicBool,
+    held_up: AtomicBool,
+    go: Notify,
 }
 
 #[async_trait]
@@ -37,10 +41,19 @@ impl Obstacle for Line {
     }
 
     async fn after(&self, call: Call) -> Result<(), StoreError> {
+        if call == Call::Apply && self.held_up.swap(false, Ordering::SeqCst) {
+            self.go.notified().await;
+        }
         if call == Call::Apply && self.cut.swap(false, Ordering::SeqCst) {
             return Err(StoreError::Transport { cause: "cut".to_owned() });
         }
         Ok(())
+    }
+}
+
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -185,15 +198,19 @@ async fn a_signal_that_lets_nothing_go_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_leased_ahead_by_a_batch_whose_answer_was_lost_is_found_by_the_next_claim() {
+async fn what_was_leased_ahead_by_a_batch_whose_answer_was_lost_is_given_back() {
     let mut scene = Scene::after(LEARNT, 1).await;
     scene.line.obstacle.cut.store(true, Ordering::SeqCst);
     let mailbox = scene.mailboxes.pop().unwrap();
     let signal = mailbox.signal(&scene.world, "go");
     assert!(scene.engine.deliver_signal(signal).await.is_err(), "the answer is lost");
     assert_eq!(scene.state(&mailbox).await, PublicState::Active);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(scene.state(&mailbox).await, PublicState::Waiting);
     let claimed = scene.claim().await;
     assert_eq!(claimed[0].leased.execution.id, mailbox.id);
+    // It is the claim's from here on, however often somebody looks for what was lost.
+    tokio::time::sleep(Duration::from_secs(20)).await;
     scene.world.complete(mailbox.id, claimed[0].leased.fence).await.unwrap();
 }
 
@@ -218,16 +235,55 @@ async fn what_was_leased_ahead_is_found_again_under_the_claim_that_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_idles_is_asked_before_anybody_is_expected() {
-    let mut scene = Scene::after(LEARNT, 1).await;
-    let (engine, ask) = (scene.engine.clone(), scene.world.ask(1));
+async fn claims_that_idle_are_asked_before_anybody_is_expected() {
+    let mut scene = Scene::after(LEARNT, 3).await;
+    // It takes more than there is, so nobody else is expected.
+    let (engine, ask) = (scene.engine.clone(), scene.world.ask(5));
     let idles = tokio::spawn(async move { engine.claim(ask, Duration::from_secs(20)).await });
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
+    settle().await;
+    let (asked, begun) = (scene.claims(), Instant::now());
+    scene.signal().await;
+    assert_eq!(idles.await.unwrap().unwrap().len(), 1);
+    assert_eq!((scene.claims(), begun.elapsed()), (asked, Duration::ZERO));
+    // What was learnt before is not forgotten for it.
     let mailbox = scene.signal().await;
-    assert_eq!(idles.await.unwrap().unwrap()[0].leased.execution.id, mailbox.id);
-    assert_eq!(scene.claim().await, []);
+    assert_eq!(scene.state(&mailbox).await, PublicState::Active);
+    assert_eq!(scene.claim().await[0].leased.execution.id, mailbox.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_comes_while_its_guess_is_under_way_is_given_what_that_leased() {
+    for exact in [false, true] {
+        let mut scene = Scene::after(LEARNT, 1).await;
+        let line = Arc::clone(&scene.line);
+        line.obstacle.held_up.store(true, Ordering::SeqCst);
+        let mailbox = scene.mailboxes.pop().unwrap();
+        let (engine, signal) = (scene.engine.clone(), mailbox.signal(&scene.world, "go"));
+        let told = tokio::spawn(async move { engine.deliver_signal(signal).await });
+        settle().await;
+        let (engine, ask) = (scene.engine.clone(), scene.world.ask(1));
+        let claim = tokio::spawn(async move {
+            let wait = Duration::from_secs(20);
+            if exact { engine.claim(ask, wait).await } else { engine.claim_new(ask, wait).await }
+        });
+        settle().await;
+        let begun = Instant::now();
+        line.obstacle.go.notify_one();
+        told.await.unwrap().unwrap();
+        let claimed = claim.await.unwrap().unwrap();
+        assert_eq!(claimed[0].leased.execution.id, mailbox.id);
+        // Who may ask again under its own claim is given nothing under another.
+        assert_eq!(begun.elapsed() > Duration::ZERO, exact);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_stops_gives_back_what_is_held_at_once() {
+    let mut scene = Scene::after(LEARNT, 1).await;
+    let mailbox = scene.signal().await;
+    assert_eq!(scene.state(&mailbox).await, PublicState::Active);
+    scene.engine.give_back_ahead().await;
+    assert_eq!(scene.state(&mailbox).await, PublicState::Waiting);
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,22 +291,13 @@ async fn a_claim_looks_once_more_before_it_leaves_if_a_batch_may_have_given_it_s
     let mut scene = Scene::after(0, 1).await;
     let (engine, ask) = (scene.engine.clone(), scene.world.ask(1));
     let idles = tokio::spawn(async move { engine.claim_new(ask, Duration::from_secs(1)).await });
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
+    settle().await;
     scene.line.obstacle.cut.store(true, Ordering::SeqCst);
     let mailbox = scene.mailboxes.pop().unwrap();
     let signal = mailbox.signal(&scene.world, "go");
     assert!(scene.engine.deliver_signal(signal).await.is_err(), "the answer is lost");
     assert_eq!(scene.state(&mailbox).await, PublicState::Active, "leased to the claim");
     assert_eq!(idles.await.unwrap().unwrap()[0].leased.execution.id, mailbox.id);
-}
-
-#[tokio::test(start_paused = true)]
-async fn creations_are_not_held_for_anybody() {
-    let scene = Scene::after(LEARNT, 0).await;
-    let id = scene.engine.create_execution(scene.world.draft()).await.unwrap().execution_id();
-    assert_eq!(scene.world.state(id).await, PublicState::Waiting);
 }
 
 #[tokio::test(start_paused = true)]
