@@ -22,12 +22,16 @@ use uuid::Uuid;
 use crate::batcher::Shared;
 use crate::starts::Asked;
 
-/// How soon a claim has to come after something was let go.
-const MOMENT: Duration = Duration::from_millis(2);
-/// Claims of one sort that must have come in time before others are guessed.
+/// How soon a claim has to come after something was let go. Longer than a thread waits for its turn.
+const MOMENT: Duration = Duration::from_millis(5);
+/// From so much trust on, claims are expected. One that comes in time adds one.
 const TRUSTED_FROM: u32 = 16;
-/// The same where guesses were wrong: twice as many each time, up to so many.
+/// The same where one guess after the other was wrong: twice as much each time, up to so much.
 const TRUSTED_FROM_MAX: u32 = 4_096;
+/// What one that does not come takes away: more than eight of nine have to come.
+const MISSED: u32 = 8;
+/// How much more trust there may be than is needed.
+const TRUST_SPARE: u32 = 48;
 /// Guesses of one batch, and executions that are held when one is made.
 const HELD_MAX: usize = 32;
 /// When to look for what a batch leased whose answer was lost. It may yet take effect.
@@ -41,9 +45,9 @@ struct State {
     /// What was let go for nobody, a moment before `late_at`.
     loose: usize,
     late_at: Instant,
-    /// The claims that keep coming, and how many have.
+    /// The claims that keep coming, and how far they are trusted to.
     regular: Option<ClaimAsk>,
-    came: u32,
+    trust: u32,
     trusted_from: u32,
     held: Vec<Held>,
     sweeping: bool,
@@ -88,7 +92,7 @@ pub struct Landed<'o> {
     /// Of the calls in it.
     pub outcomes: &'o [Outcome],
     /// Of its guesses.
-    pub guessed: Vec<Outcome>,
+    pub expected: Vec<Outcome>,
     /// How many it gave to claims that idled.
     pub given: usize,
 }
@@ -155,7 +159,7 @@ impl Ahead {
         (backend, shared): (&dyn Backend, &Shared),
     ) -> Guesses {
         let state = self.lock();
-        let trusted = state.came >= state.trusted_from;
+        let trusted = state.trust >= state.trusted_from;
         let Some(regular) = state.regular.as_ref().filter(|_| trusted) else {
             return Guesses::default();
         };
@@ -174,7 +178,7 @@ impl Ahead {
         landed: Landed<'_>,
         (backend, shared): (&Arc<dyn Backend>, &Arc<Shared>),
     ) {
-        let leased: Vec<_> = landed.guessed.into_iter().map(leased).collect();
+        let leased: Vec<_> = landed.expected.into_iter().map(leased).collect();
         shared.members.learn(leased.iter().flatten());
         let taken = landed.given + leased.iter().flatten().count();
         let free = landed.outcomes.iter().filter(|one| did_let_go(one)).count();
@@ -223,8 +227,11 @@ async fn sweep(backend: Arc<dyn Backend>, shared: Arc<Shared>) {
             }
             state.give_up(|held| held.until <= now)
         };
-        let backend = Arc::clone(&backend);
-        tokio::spawn(async move { release(backend.as_ref(), late).await });
+        // Beside this, so that what is late next does not wait for it.
+        if !late.is_empty() {
+            let backend = Arc::clone(&backend);
+            tokio::spawn(async move { release(backend.as_ref(), late).await });
+        }
     }
 }
 
@@ -272,7 +279,7 @@ impl Default for State {
             loose: 0,
             late_at: Instant::now(),
             regular: None,
-            came: 0,
+            trust: 0,
             trusted_from: TRUSTED_FROM,
             held: Vec::new(),
             sweeping: false,
@@ -284,13 +291,22 @@ impl State {
     fn take(&mut self, ask: &ClaimAsk, now: Instant) -> Option<Claimed> {
         let good = |held: &Held| alike(&held.ask, ask) && now < held.until;
         let at = self.held.iter().position(good)?;
-        self.in_time();
+        self.was_right();
         Some(self.held.remove(at).work)
     }
 
-    /// A guess was right.
+    fn was_right(&mut self) {
+        self.trusted_from = TRUSTED_FROM;
+        self.in_time();
+    }
+
     fn in_time(&mut self) {
-        self.trusted_from = (self.trusted_from - 1).max(TRUSTED_FROM);
+        self.trust = (self.trust + 1).min(self.trusted_from + TRUST_SPARE);
+    }
+
+    fn missed(&mut self, count: usize) {
+        let lost = u32::try_from(count).unwrap_or(u32::MAX).saturating_mul(MISSED);
+        self.trust = self.trust.saturating_sub(lost);
     }
 
     /// A claim comes for which nothing is held.
@@ -301,9 +317,9 @@ impl State {
         self.loose -= 1;
         // Where claims of several sorts come in turn, nobody knows which is next.
         if !self.regular.as_ref().is_some_and(|regular| alike(regular, ask)) {
-            (self.regular, self.came) = (Some(ask.clone()), 0);
+            (self.regular, self.trust) = (Some(ask.clone()), 0);
         }
-        self.came = self.came.saturating_add(1);
+        self.in_time();
     }
 
     fn guess(&self, most: usize) -> Vec<ClaimAsk> {
@@ -322,11 +338,11 @@ impl State {
     ) {
         for (ask, leased) in guesses {
             let Some(work) = leased else {
-                self.came = 0;
+                self.missed(1);
                 continue;
             };
             match given(&ask, work) {
-                None => self.in_time(),
+                None => self.was_right(),
                 Some(work) => self.held.push(Held { ask, work, until: now + MOMENT }),
             }
         }
@@ -334,9 +350,12 @@ impl State {
 
     /// So many were let go for nobody.
     fn let_go(&mut self, count: usize, now: Instant) {
-        let before = if now < self.late_at { self.loose } else { 0 };
+        if now >= self.late_at {
+            let late = std::mem::take(&mut self.loose);
+            self.missed(late);
+        }
         if count > 0 {
-            (self.loose, self.late_at) = (before + count, now + MOMENT);
+            (self.loose, self.late_at) = (self.loose + count, now + MOMENT);
         }
     }
 
@@ -344,7 +363,7 @@ impl State {
     fn give_up(&mut self, over: impl Fn(&Held) -> bool) -> Vec<Command> {
         let late: Vec<_> = self.held.extract_if(.., |held| over(held)).collect();
         if !late.is_empty() {
-            self.came = 0;
+            self.missed(late.len());
             self.trusted_from = (self.trusted_from * 2).min(TRUSTED_FROM_MAX);
         }
         late.iter().map(|held| undo(&held.work.leased.execution)).collect()

@@ -415,15 +415,15 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());
-    let guessed = commands.len();
+    let expected = commands.len();
     commands.extend(guesses.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
-            let guessed = outcomes.split_off(guessed);
+            let expected = outcomes.split_off(expected);
             let given = shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
             // Whether a flow was told now or will be later makes no difference here.
             outcomes.truncate(begun);
-            let landed = Landed { outcomes: &outcomes, guessed, given };
+            let landed = Landed { outcomes: &outcomes, expected, given };
             shared.ahead.landed(guesses, landed, (backend, shared));
             starts.hand_out(outcomes.split_off(ends.len()));
             shared.endings.tell(&ends, &outcomes);

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
-use crate::starts::{Left, Look};
+use crate::starts::{Left, Look, Under};
 use crate::{Engine, deadline};
 
 /// Asks for so many go beside each other.
@@ -179,7 +179,7 @@ impl Engine {
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        self.claim_after(None, (ClaimAsk { fresh: false, ..ask }, false), wait).await
+        self.claim_after(None, (ClaimAsk { fresh: false, ..ask }, Under::Own), wait).await
     }
 
     /// Takes work under a claim id that nobody has used before. Where the process has just found
@@ -195,7 +195,7 @@ impl Engine {
         let generation = self.backend.generation(Interest::Work);
         let told = !wait.is_zero() && self.backend.hears_others();
         let look = shared.idle.fresh(&ask, generation, told);
-        self.claim_after(look, (ask, true), wait).await
+        self.claim_after(look, (ask, Under::Any), wait).await
     }
 
     /// Gives back what is leased for claims that have not come. Whoever stops does so last: otherwise the
@@ -207,7 +207,7 @@ impl Engine {
     async fn claim_after(
         &self,
         mut found_nothing: Option<Look>,
-        (mut ask, any_id): (ClaimAsk, bool),
+        (mut ask, under): (ClaimAsk, Under),
         wait: Duration,
     ) -> Result<Vec<Claimed>, Error> {
         let deadline = deadline(wait);
@@ -233,7 +233,7 @@ impl Engine {
                 }
                 self.queues.shared.idle.nothing_for(&ask, before, now + nap)
             };
-            let left = self.idle((&ask, any_id), &look, deadline).await;
+            let left = self.idle((&ask, under), &look, deadline).await;
             let (alone, started) = match left {
                 Left::Asked(Some(given)) => (false, given.take()),
                 Left::Asked(None) => (false, Vec::new()),
@@ -248,11 +248,13 @@ impl Engine {
     }
 
     /// Waits for something to be created here, or for a reason to look again.
-    async fn idle(&self, (ask, any_id): (&ClaimAsk, bool), look: &Look, deadline: Instant) -> Left {
+    async fn idle(&self, (ask, under): (&ClaimAsk, Under), look: &Look, deadline: Instant) -> Left {
         let (shared, finish) = (&self.queues.shared, self.queues.finish.clone());
         let mut undo = Unclaimed { work: Vec::new(), finish };
-        let mut place = shared.idle.wait((ask.clone(), any_id), undo.another());
-        if any_id && let Some(work) = shared.ahead.take_late(ask) {
+        let mut place = shared.idle.wait((ask.clone(), under), undo.another());
+        if under == Under::Any
+            && let Some(work) = shared.ahead.take_late(ask)
+        {
             undo.add(work);
             return Left::Asked(Some(undo));
         }

@@ -45,14 +45,22 @@ struct State {
     let_go: u64,
 }
 
+/// Under which claim ids a claim takes work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// Its own: whoever made it may ask again under that.
+    Own,
+    /// Any: nobody knows its own.
+    Any,
+}
+
 /// A claim that idles.
 struct Waiting {
     number: u64,
     ask: ClaimAsk,
     reply: oneshot::Sender<Unclaimed>,
     undo: Unclaimed,
-    /// Whether it takes what is leased under another claim id.
-    any_id: bool,
+    under: Under,
     /// Whether a batch that is under way may give it something.
     asked: bool,
     /// Whether one ever might have, and may have failed after it did.
@@ -162,15 +170,14 @@ impl Idle {
         self.lock().let_go += 1;
     }
 
-    /// Waits to be given something, also under another claim id if it may be `any_id`; `undo` knows how to
-    /// give it back.
-    pub fn wait(&self, (ask, any_id): (ClaimAsk, bool), undo: Unclaimed) -> Place<'_> {
+    /// Waits to be given something; `undo` knows how to give it back.
+    pub fn wait(&self, (ask, under): (ClaimAsk, Under), undo: Unclaimed) -> Place<'_> {
         let (reply, given) = oneshot::channel();
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
         let (asked, thought_of, leaves) = (false, false, false);
-        let waiting = Waiting { number, ask, reply, undo, any_id, asked, thought_of, leaves };
+        let waiting = Waiting { number, ask, reply, undo, under, asked, thought_of, leaves };
         state.waiting.push(waiting);
         Place { idle: self, number, given }
     }
@@ -272,7 +279,9 @@ impl Idle {
     /// Gives a claim that idles what was leased for one like it; hands it back if there is none.
     pub fn give(&self, ask: &ClaimAsk, work: Claimed) -> Option<Claimed> {
         let mut state = self.lock();
-        let free = |waiting: &Waiting| waiting.any_id && !waiting.asked && alike(&waiting.ask, ask);
+        let free = |waiting: &Waiting| {
+            waiting.under == Under::Any && !waiting.asked && alike(&waiting.ask, ask)
+        };
         let Some(at) = state.waiting.iter().position(free) else { return Some(work) };
         let Waiting { reply, mut undo, .. } = state.waiting.remove(at);
         drop(state);
