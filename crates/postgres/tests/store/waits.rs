@@ -142,9 +142,9 @@ async fn a_key_that_was_replaced_elsewhere_does_not_sign_from_memory() {
         stores.clock.advance(100);
     };
     // The last of them is called like one before, which is forgotten by then.
-    for (n, kid) in [(1, "z"), (2, "y"), (3, "z")] {
+    for (n, kid) in [(1, "z"), (2, "y"), (3, "x"), (4, "z")] {
         rotate(n, kid).await;
-        if kid == "y" {
+        if kid != "z" {
             continue;
         }
         for _ in 0..2 {
