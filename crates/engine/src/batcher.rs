@@ -16,7 +16,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::ahead::{Ahead, Landed};
 use crate::callers::{Callers, give};
 use crate::endings::Endings;
 use crate::error::Error;
@@ -63,8 +62,6 @@ pub struct Shared {
     pub callers: Callers,
     /// Claims that found nothing.
     pub idle: Idle,
-    /// Work for claims to come.
-    pub ahead: Ahead,
     /// Endings that somebody waits for.
     pub endings: Endings,
     /// Members of flows that were handed out.
@@ -190,7 +187,11 @@ async fn drive(
         waiting_bytes.fetch_sub(taken, Ordering::SeqCst);
         let (backend, shared) = (Arc::clone(&backend), Arc::clone(&shared));
         let flows = calls.iter().flat_map(|call| call.flows.iter().copied()).collect();
-        flights.start(calls.len(), flows, async move { fly(&backend, &shared, calls).await });
+        flights.start(
+            calls.len(),
+            flows,
+            async move { fly(backend.as_ref(), &shared, calls).await },
+        );
     }
     while !flights.under_way.is_empty() {
         flights.landed().await;
@@ -399,7 +400,7 @@ fn lets_go(commands: &[Command], tells: bool) -> usize {
 }
 
 /// Sends one batch and hands each call its share of the outcomes.
-async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Call>) {
+async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     let sizes: Vec<usize> = batch.iter().map(|call| call.commands.len()).collect();
     let mut commands: Vec<Command> =
         batch.iter_mut().flat_map(|call| std::mem::take(&mut call.commands)).collect();
@@ -409,22 +410,14 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
     let begun = commands.len();
     let most = lets_go(&commands, !told.is_empty());
     let asked = shared.idle.ask(most);
-    // Nobody guesses how much a flow lets go.
-    let counted = if most == usize::MAX { &[] } else { &commands[..] };
-    let guesses = shared.ahead.guess(counted, &asked, (backend.as_ref(), shared));
     commands.extend(told);
     let released = commands.len();
     commands.extend(asked.commands());
-    let expected = commands.len();
-    commands.extend(guesses.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
-            let expected = outcomes.split_off(expected);
-            let given = shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
+            shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
             // Whether a flow was told now or will be later makes no difference here.
             outcomes.truncate(begun);
-            let landed = Landed { outcomes: &outcomes, expected, given };
-            shared.ahead.landed(guesses, landed, (backend, shared));
             starts.hand_out(outcomes.split_off(ends.len()));
             shared.endings.tell(&ends, &outcomes);
             let there = batch.iter().filter(|call| !call.reply.is_closed());
@@ -437,7 +430,6 @@ async fn fly(backend: &Arc<dyn Backend>, shared: &Arc<Shared>, mut batch: Vec<Ca
             }
         }
         Err(error) => {
-            Ahead::lost(&guesses, backend);
             shared.idle.answer(asked, Vec::new(), &shared.members);
             for call in batch {
                 drop(call.reply.send(Err(error.clone())));

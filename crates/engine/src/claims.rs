@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, Shared, overloaded};
 use crate::error::Error;
-use crate::starts::{Left, Look, Under};
+use crate::starts::{Left, Look};
 use crate::{Engine, deadline};
 
 /// Asks for so many go beside each other.
@@ -179,35 +179,25 @@ impl Engine {
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        self.claim_after(None, (ClaimAsk { fresh: false, ..ask }, Under::Own), wait).await
+        self.claim_after(None, ClaimAsk { fresh: false, ..ask }, wait).await
     }
 
     /// Takes work under a claim id that nobody has used before. Where the process has just found
-    /// nothing, it does not look again. What a signal lets go may have been leased for it ahead: then it
-    /// is given that at once, one execution, and the lease names another claim id.
+    /// nothing, it does not look again.
     pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
         let shared = &self.queues.shared;
-        if let Some(work) = shared.ahead.take(&ask) {
-            return Ok(vec![work]);
-        }
         let ask = ClaimAsk { fresh: true, ..ask };
         let generation = self.backend.generation(Interest::Work);
         let told = !wait.is_zero() && self.backend.hears_others();
         let look = shared.idle.fresh(&ask, generation, told);
-        self.claim_after(look, (ask, Under::Any), wait).await
-    }
-
-    /// Gives back what is leased for claims that have not come. Whoever stops does so last: otherwise the
-    /// leases would have to run out.
-    pub async fn give_back_ahead(&self) {
-        self.queues.shared.ahead.give_back(self.backend.as_ref()).await;
+        self.claim_after(look, ask, wait).await
     }
 
     async fn claim_after(
         &self,
         mut found_nothing: Option<Look>,
-        (mut ask, under): (ClaimAsk, Under),
+        mut ask: ClaimAsk,
         wait: Duration,
     ) -> Result<Vec<Claimed>, Error> {
         let deadline = deadline(wait);
@@ -216,7 +206,6 @@ impl Engine {
                 look
             } else {
                 let seen = self.backend.generation(Interest::Work);
-                let before = self.queues.shared.idle.begin(seen);
                 let given = self.queues.claims.claim(ask.clone()).await?;
                 let claimed = given.claimed.take();
                 if claimed.is_empty() && given.beside {
@@ -227,13 +216,13 @@ impl Engine {
                 let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
                 if !claimed.is_empty() || deadline <= now {
                     if given.emptied {
-                        self.queues.shared.idle.nothing_for(&ask, before, now + nap);
+                        self.queues.shared.idle.nothing_for(&ask, seen, now + nap);
                     }
                     return Ok(claimed);
                 }
-                self.queues.shared.idle.nothing_for(&ask, before, now + nap)
+                self.queues.shared.idle.nothing_for(&ask, seen, now + nap)
             };
-            let left = self.idle((&ask, under), &look, deadline).await;
+            let left = self.idle(&ask, &look, deadline).await;
             let (alone, started) = match left {
                 Left::Asked(Some(given)) => (false, given.take()),
                 Left::Asked(None) => (false, Vec::new()),
@@ -248,19 +237,13 @@ impl Engine {
     }
 
     /// Waits for something to be created here, or for a reason to look again.
-    async fn idle(&self, (ask, under): (&ClaimAsk, Under), look: &Look, deadline: Instant) -> Left {
+    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Left {
         let (shared, finish) = (&self.queues.shared, self.queues.finish.clone());
-        let mut undo = Unclaimed { work: Vec::new(), finish };
-        let mut place = shared.idle.wait((ask.clone(), under), undo.another());
-        if under == Under::Any
-            && let Some(work) = shared.ahead.take_late(ask)
-        {
-            undo.add(work);
-            return Left::Asked(Some(undo));
-        }
+        let undo = Unclaimed { work: Vec::new(), finish };
+        let mut place = shared.idle.wait(ask.clone(), undo);
         tokio::select! {
             given = place.given() => Left::Asked(given),
-            () = self.backend.wait(Interest::Work, look.before.seen) => place.leave().await,
+            () = self.backend.wait(Interest::Work, look.seen) => place.leave().await,
             () = tokio::time::sleep_until(deadline.min(look.until)) => place.leave().await,
         }
     }

@@ -6,7 +6,6 @@
 //!
 //! What must stay true: the engine never decides; it validates, batches and waits.
 
-mod ahead;
 mod batcher;
 mod callers;
 mod claims;

@@ -18,7 +18,6 @@ use ff_core::{ClaimAsk, Claimed, ExecutionId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::ahead::alike;
 use crate::claims::Unclaimed;
 use crate::members::Members;
 
@@ -41,17 +40,6 @@ struct State {
     waiting: Vec<Waiting>,
     looks: Vec<Look>,
     number: u64,
-    /// Batches so far that may have let go of something for nobody.
-    let_go: u64,
-}
-
-/// Under which claim ids a claim takes work.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Under {
-    /// Its own: whoever made it may ask again under that.
-    Own,
-    /// Any: nobody knows its own.
-    Any,
 }
 
 /// A claim that idles.
@@ -60,7 +48,6 @@ struct Waiting {
     ask: ClaimAsk,
     reply: oneshot::Sender<Unclaimed>,
     undo: Unclaimed,
-    under: Under,
     /// Whether a batch that is under way may give it something.
     asked: bool,
     /// Whether one ever might have, and may have failed after it did.
@@ -81,34 +68,18 @@ struct Promise {
 }
 
 impl Asked {
-    /// How much those of them take at most that look where `ask` does.
-    pub fn room(&self, ask: &ClaimAsk) -> usize {
-        let beside = self.0.iter().filter(|promise| promise.ask.looks_where(ask));
-        let max = |promise: &Promise| usize::try_from(promise.ask.max).unwrap_or(usize::MAX);
-        beside.map(max).fold(0, usize::saturating_add)
-    }
-
     /// The commands that do.
     pub fn commands(&self) -> impl Iterator<Item = Command> {
         self.0.iter().map(|promise| StartReleased { ask: promise.ask.clone() }.into())
     }
 }
 
-/// What had happened before a look.
-#[derive(Clone, Copy)]
-pub struct Before {
-    /// The generation of the store's work.
-    pub seen: u64,
-    /// Batches of this process that may have let go of something for nobody.
-    let_go: u64,
-}
-
 /// A look that found nothing.
 #[derive(Clone)]
 pub struct Look {
     ask: ClaimAsk,
-    /// What had happened before it.
-    pub before: Before,
+    /// The generation of the store's work before it.
+    pub seen: u64,
     /// When it is time to look again, whatever happens.
     pub until: Instant,
     at: Instant,
@@ -127,14 +98,9 @@ impl Idle {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// A look begins, at this generation of the store's work.
-    pub fn begin(&self, seen: u64) -> Before {
-        Before { seen, let_go: self.lock().let_go }
-    }
-
     /// Remembers that a look found nothing.
-    pub fn nothing_for(&self, ask: &ClaimAsk, before: Before, until: Instant) -> Look {
-        let look = Look { ask: ask.clone(), before, until, at: Instant::now() };
+    pub fn nothing_for(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Look {
+        let look = Look { ask: ask.clone(), seen, until, at: Instant::now() };
         let mut state = self.lock();
         state.looks.retain(|known| !known.ask.looks_where(ask));
         if state.looks.len() == LOOKS_MAX {
@@ -149,35 +115,18 @@ impl Idle {
     pub fn fresh(&self, ask: &ClaimAsk, generation: u64, told: bool) -> Option<Look> {
         let state = self.lock();
         let look = state.looks.iter().find(|look| look.ask.looks_where(ask))?;
-        let fresh = look.before.seen == generation && (told || look.at.elapsed() < FRESH);
+        let fresh = look.seen == generation && (told || look.at.elapsed() < FRESH);
         (fresh && look.until > Instant::now()).then(|| look.clone())
     }
 
-    /// Whether a look for the same has just found nothing, and nothing has happened since but that batches
-    /// of this process let go of something.
-    pub fn is_clear(&self, ask: &ClaimAsk, generation: u64) -> bool {
-        let state = self.lock();
-        let look = state.looks.iter().find(|look| look.ask.looks_where(ask));
-        look.is_some_and(|look| {
-            let happened = generation.saturating_sub(look.before.seen);
-            let ours = state.let_go.saturating_sub(look.before.let_go);
-            happened <= ours && look.at.elapsed() < FRESH && look.until > Instant::now()
-        })
-    }
-
-    /// A batch has landed that may have let go of something for nobody.
-    pub fn let_go(&self) {
-        self.lock().let_go += 1;
-    }
-
     /// Waits to be given something; `undo` knows how to give it back.
-    pub fn wait(&self, (ask, under): (ClaimAsk, Under), undo: Unclaimed) -> Place<'_> {
+    pub fn wait(&self, ask: ClaimAsk, undo: Unclaimed) -> Place<'_> {
         let (reply, given) = oneshot::channel();
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
         let (asked, thought_of, leaves) = (false, false, false);
-        let waiting = Waiting { number, ask, reply, undo, under, asked, thought_of, leaves };
+        let waiting = Waiting { number, ask, reply, undo, asked, thought_of, leaves };
         state.waiting.push(waiting);
         Place { idle: self, number, given }
     }
@@ -242,10 +191,10 @@ impl Idle {
         Asked(asked)
     }
 
-    /// Hands out what a batch started; how much that was. Who got nothing goes on idling; what was started
+    /// Hands out what a batch started. Who got nothing goes on idling; what was started
     /// for a claim that has left meanwhile is given back.
-    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) -> usize {
-        let (mut outcomes, mut count) = (outcomes.into_iter(), 0);
+    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) {
+        let mut outcomes = outcomes.into_iter();
         for Promise { number, mut given, .. } in asked.0 {
             let started = match outcomes.next() {
                 Some(Ok(Reply::StartReleased(started))) => started,
@@ -266,29 +215,12 @@ impl Idle {
             let waiting = at.map(|at| state.waiting.remove(at));
             drop(state);
             members.learn(&started);
-            count += started.len();
             for claimed in started {
                 given.add(claimed);
             }
             // A claim that is gone gives its work back.
             drop(waiting.map(|waiting| waiting.reply.send(given)));
         }
-        count
-    }
-
-    /// Gives a claim that idles what was leased for one like it; hands it back if there is none.
-    pub fn give(&self, ask: &ClaimAsk, work: Claimed) -> Option<Claimed> {
-        let mut state = self.lock();
-        let free = |waiting: &Waiting| {
-            waiting.under == Under::Any && !waiting.asked && alike(&waiting.ask, ask)
-        };
-        let Some(at) = state.waiting.iter().position(free) else { return Some(work) };
-        let Waiting { reply, mut undo, .. } = state.waiting.remove(at);
-        drop(state);
-        undo.add(work);
-        // A claim that is gone gives its work back.
-        drop(reply.send(undo));
-        None
     }
 }
 

@@ -45,10 +45,6 @@ impl Fabric for Engine {
         Ok(claimed.into_iter().map(Work::from).collect())
     }
 
-    async fn give_back_ahead(&self) {
-        self.give_back_ahead().await;
-    }
-
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
         let renewed = self.renew_leases(leases).await?;
         Ok(renewed.into_iter().map(|one| one.map(drop).map_err(Error::from)).collect())

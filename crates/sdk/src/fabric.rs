@@ -116,9 +116,6 @@ pub trait Fabric: Waits {
     /// been answered before.
     async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error>;
 
-    /// Gives back what is leased for claims that were not made yet. Called when a worker stops.
-    async fn give_back_ahead(&self);
-
     /// Extends leases; each has its own answer.
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error>;
 

@@ -217,10 +217,6 @@ impl Fabric for Remote {
         answer.executions.into_iter().map(work_of).collect()
     }
 
-    async fn give_back_ahead(&self) {
-        // The server does so when it stops.
-    }
-
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
         let Some(first) = leases.first() else { return Ok(Vec::new()) };
         let lease_ttl_ms = first.lease_ttl_ms;

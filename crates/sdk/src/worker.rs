@@ -242,7 +242,6 @@ impl Running {
             crew.ended.cancel();
             crew.tasks.wait().await;
         }
-        crew.fabric.give_back_ahead().await;
         claimed
     }
 

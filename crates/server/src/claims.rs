@@ -36,7 +36,7 @@ pub async fn claim(
     let wait = Duration::from_millis(request.wait_ms);
     let again = request.claim_id.is_some();
     let ask = request.into_ask(Uuid::now_v7())?;
-    let asked = ask.claim_id;
+    let claim_id = ask.claim_id;
     let claim = Box::pin(async {
         if again { engine.claim(ask, wait).await } else { engine.claim_new(ask, wait).await }
     });
@@ -44,8 +44,6 @@ pub async fn claim(
     let claimed = server.drain().unless_closing(claim).await.transpose();
     let claimed = claimed.map_err(|error| Refused::from(error).during("claim"))?;
     let claimed = claimed.unwrap_or_default();
-    // It may have been leased ahead, before anybody asked for it.
-    let claim_id = claimed.first().map_or(asked, |work| work.leased.claim_id());
     let executions = claimed.into_iter().map(ClaimedExecution::from).collect();
     // Every store tells its time without waiting, so nothing can drop the work here.
     let server_time = engine.server_time_ms().await?;

@@ -80,9 +80,7 @@ pub async fn serve(
     doors.accept_until(&listener, tokio::time::sleep(limits.drain_notice)).await;
     drop(listener);
     server.drain().enter(Phase::Closing);
-    let drained = doors.close(limits.drain_timeout).await;
-    server.engine().give_back_ahead().await;
-    Ok(drained)
+    Ok(doors.close(limits.drain_timeout).await)
 }
 
 /// Gives a store its first signing key, if there is one to give. [`serve`] does so as well; whoever has

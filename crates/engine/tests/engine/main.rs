@@ -1,7 +1,6 @@
 //! Tests of the engine: batching and its bounds, claims that wait, duties, and the reads.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod ahead;
 mod batching;
 mod claims;
 mod duties;

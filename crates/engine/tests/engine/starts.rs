@@ -1,7 +1,7 @@
 //! Creations that go to a claim of the same process in the commit that creates them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -323,4 +323,37 @@ async fn a_claim_that_looks_again_waits_for_what_a_batch_may_have_started_for_it
     assert_eq!(claimed[0].leased.execution.id, mailbox.id);
     let held = world.complete(mailbox.id, claimed[0].leased.fence).await;
     assert!(held.is_ok(), "it was taken away from who runs it: {held:?}");
+}
+
+/// Loses the answer of the next batch, after it took effect.
+#[derive(Default)]
+struct Cut(AtomicBool);
+
+#[async_trait::async_trait]
+impl Obstacle for Cut {
+    async fn before(&self, _: Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn after(&self, call: Call) -> Result<(), StoreError> {
+        if call == Call::Apply && self.0.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::Transport { cause: "cut".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_scans_once_more_before_it_leaves_if_a_lost_batch_may_have_leased_for_it() {
+    let (_, world) = world();
+    let backend = Arc::clone(&world.store.backend);
+    let cut = Arc::new(Obstructed::new(backend, Cut::default()));
+    let engine = Engine::new(Arc::clone(&cut) as _);
+    let (_, mailbox) = world.waiting().await;
+    let claim = idling(&engine, world.ask(1)).await;
+    cut.obstacle.0.store(true, Ordering::SeqCst);
+    let signal = mailbox.signal(&world, "go");
+    assert!(engine.deliver_signal(signal).await.is_err(), "the answer is lost");
+    assert_eq!(world.state(mailbox.id).await, PublicState::Active, "leased to the claim");
+    assert_eq!(given(claim).await[0].leased.execution.id, mailbox.id);
 }

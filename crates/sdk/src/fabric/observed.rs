@@ -91,10 +91,6 @@ impl<O: Observer> Fabric for Observed<O> {
         self.call(Call::Claim, self.inner.claim(ask, wait, again)).await
     }
 
-    async fn give_back_ahead(&self) {
-        self.inner.give_back_ahead().await;
-    }
-
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
         self.call(Call::Renew, self.inner.renew(leases)).await
     }

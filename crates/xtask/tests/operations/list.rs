@@ -4,8 +4,7 @@
 pub type Operation = (&'static str, &'static str, &'static str, &'static str);
 
 /// Methods that are no operations: making an engine, and what the others are made of.
-pub const NO_METHODS: &[&str] =
-    &["new", "with_options", "backend", "execute", "execute_all", "give_back_ahead"];
+pub const NO_METHODS: &[&str] = &["new", "with_options", "backend", "execute", "execute_all"];
 
 /// Commands that are no operations.
 pub const NO_COMMANDS: &[&str] = &["config", "migrate", "dev", "demo", "sample-worker", "flow"];
