@@ -16,7 +16,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::callers::{Callers, give};
 use crate::endings::Endings;
 use crate::error::Error;
 use crate::members::Members;
@@ -51,15 +50,13 @@ pub struct Bounds {
     /// Calls from which on two batches are better than one: half of those who wait go ahead, and the
     /// others beside them, so that one half is written down while the other speaks.
     pub pair: usize,
-    /// Turns that others are given to join a batch before it goes, where it is not known who they are.
+    /// Turns of the scheduler that others are given to join a batch before it goes.
     pub turns: usize,
 }
 
 /// What the queues of a process know of each other.
 #[derive(Default)]
 pub struct Shared {
-    /// Callers that are about to speak.
-    pub callers: Callers,
     /// Claims that found nothing.
     pub idle: Idle,
     /// Endings that somebody waits for.
@@ -83,7 +80,6 @@ struct Call {
 #[derive(Clone)]
 pub struct Batcher {
     calls: mpsc::Sender<Call>,
-    shared: Arc<Shared>,
     waiting_bytes: Arc<AtomicUsize>,
     bytes_max: usize,
 }
@@ -93,15 +89,13 @@ impl Batcher {
     pub fn start(backend: Arc<dyn Backend>, bounds: Bounds, shared: Arc<Shared>) -> Self {
         let (calls, waiting) = mpsc::channel(bounds.calls);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let before = (backend, Arc::clone(&shared));
-        tokio::spawn(drive(before, waiting, Arc::clone(&waiting_bytes), bounds));
-        Self { calls, shared, waiting_bytes, bytes_max: bounds.bytes }
+        tokio::spawn(drive((backend, shared), waiting, Arc::clone(&waiting_bytes), bounds));
+        Self { calls, waiting_bytes, bytes_max: bounds.bytes }
     }
 
     /// Sends commands and waits for their outcomes, in order.
     pub async fn send(&self, commands: Vec<Command>) -> Result<Vec<Outcome>, Error> {
         let answer = self.submit(commands)?;
-        self.shared.callers.spoke();
         Ok(answer.await.unwrap_or(Err(StoreError::Closed))?)
     }
 
@@ -124,6 +118,13 @@ impl Batcher {
                 })
             }
         }
+    }
+}
+
+/// Lets tasks that can run do so: callers released by one commit usually call again at once.
+pub async fn give_turns(turns: usize) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -164,12 +165,12 @@ async fn drive(
                 Some(call) = waiting.recv(), if !all && room => line.add(call, &shared.members),
             }
         }
-        // Whoever was just answered may have something else to say: let them speak first. Members of a
-        // flow are many, and end together; whoever goes without the others keeps them waiting.
+        // Members of a flow are many, and end together: a batch that goes without the others makes
+        // them wait for its commit.
         match bounds.turns {
             _ if line.commands >= bounds.batch => {}
-            turns if line.tells() => give(turns.max(MEMBERS_TURNS)).await,
-            turns => shared.callers.gather(turns).await,
+            turns if line.tells() => give_turns(turns.max(MEMBERS_TURNS)).await,
+            turns => give_turns(turns).await,
         }
         while line.commands < bounds.batch
             && let Ok(call) = waiting.try_recv()
@@ -420,8 +421,6 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
             outcomes.truncate(begun);
             starts.hand_out(outcomes.split_off(ends.len()));
             shared.endings.tell(&ends, &outcomes);
-            let there = batch.iter().filter(|call| !call.reply.is_closed());
-            shared.callers.answered(there.count());
             let mut outcomes = outcomes.into_iter();
             for (call, size) in batch.into_iter().zip(sizes) {
                 let share = outcomes.by_ref().take(size).collect();

@@ -10,7 +10,7 @@ use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::batcher::{Batcher, Bounds, Shared, overloaded};
+use crate::batcher::{Batcher, Bounds, Shared, give_turns, overloaded};
 use crate::error::Error;
 use crate::starts::{Left, Look};
 use crate::{Engine, deadline};
@@ -75,7 +75,6 @@ struct Ask {
 /// A queue of claims before a store.
 pub struct Claimer {
     asks: mpsc::Sender<Ask>,
-    shared: Arc<Shared>,
 }
 
 impl Claimer {
@@ -87,17 +86,14 @@ impl Claimer {
         shared: Arc<Shared>,
     ) -> Self {
         let (asks, waiting) = mpsc::channel(bounds.calls);
-        tokio::spawn(drive((backend, Arc::clone(&shared)), waiting, finish, bounds));
-        Self { asks, shared }
+        tokio::spawn(drive((backend, shared), waiting, finish, bounds));
+        Self { asks }
     }
 
     async fn claim(&self, ask: ClaimAsk) -> Result<Given, Error> {
         let (reply, answer) = oneshot::channel();
         match self.asks.try_send(Ask { ask, reply }) {
-            Ok(()) => {
-                self.shared.callers.spoke();
-                Ok(answer.await.unwrap_or(Err(StoreError::Closed))?)
-            }
+            Ok(()) => Ok(answer.await.unwrap_or(Err(StoreError::Closed))?),
             Err(mpsc::error::TrySendError::Full(_)) => Err(overloaded()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(StoreError::Closed.into()),
         }
@@ -119,7 +115,7 @@ async fn drive(
         let flight = flight.await.expect("never closed");
         // Others may be about to ask as well.
         if first.ask.max < FULL {
-            shared.callers.gather(bounds.turns).await;
+            give_turns(bounds.turns).await;
         }
         let mut asked = first.ask.max;
         let mut batch = vec![first];
@@ -151,10 +147,6 @@ async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: 
             let until = |due: Millis| Duration::from_millis(due.since(claims.now));
             let next_in = claims.next_due.map(until);
             let beside = claims.given.iter().any(|work| !work.is_empty());
-            if beside {
-                let there = batch.iter().filter(|ask| !ask.reply.is_closed());
-                shared.callers.answered(there.count());
-            }
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };

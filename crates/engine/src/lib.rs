@@ -7,7 +7,6 @@
 //! What must stay true: the engine never decides; it validates, batches and waits.
 
 mod batcher;
-mod callers;
 mod claims;
 mod duties;
 mod endings;
@@ -107,9 +106,8 @@ impl Engine {
             pair: usize::MAX,
             turns: 1,
         };
-        // Those who were answered by one commit speak next at about the same time. What they say
-        // travels together if the first of them waits a moment for the others, and goes beside what
-        // is under way only when many wait.
+        // Callers released by one commit usually call again at once: some turns of the scheduler let
+        // them share a batch. A second batch goes beside one under way only when many wait.
         let together =
             |crowd: usize, turns| Bounds { crowd: bounds.batch.min(crowd), turns, ..bounds };
         let shared = Arc::<Shared>::default();
