@@ -69,7 +69,7 @@ pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<Instant> {
             tokio::spawn(async move {
                 let mut last = begun;
                 while done.load(Ordering::SeqCst) < total {
-                    let claimed = engine.claim_new(ask(BATCH), Duration::from_millis(20)).await?;
+                    let claimed = engine.claim(ask(BATCH), Duration::from_millis(20)).await?;
                     let completes: Vec<_> = claimed.iter().map(complete).collect();
                     let outcomes = engine.execute_all(completes).await?;
                     let finished = u32::try_from(outcomes.len())?;
@@ -93,7 +93,7 @@ pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<Instant> {
 /// Claims one at a time and completes it, for ever.
 pub async fn idle_worker(engine: Engine) -> anyhow::Result<()> {
     loop {
-        for work in engine.claim_new(ask(1), Duration::from_secs(5)).await? {
+        for work in engine.claim(ask(1), Duration::from_secs(5)).await? {
             let (id, fence) = (work.leased.execution.id, work.leased.fence);
             engine.complete_execution(id, fence, None).await?;
         }

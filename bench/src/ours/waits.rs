@@ -106,7 +106,7 @@ async fn cycle(engine: &Engine, work: &Claimed, waits: bool) -> anyhow::Result<(
         resume_delay_ms: None,
     };
     // What goes on may be another's: there is one for each.
-    let claim = engine.claim_new(ask(1), Duration::from_secs(10));
+    let claim = engine.claim(ask(1), Duration::from_secs(10));
     let (delivered, given) = if waits {
         let (given, delivered) = tokio::join!(claim, engine.deliver_signal(signal));
         (delivered?, given?)

@@ -157,10 +157,6 @@ impl<O: Obstacle> Backend for Obstructed<O> {
         self.inner.generation(interest)
     }
 
-    fn hears_others(&self) -> bool {
-        self.inner.hears_others()
-    }
-
     async fn wait(&self, interest: Interest, seen: u64) {
         self.inner.wait(interest, seen).await;
     }

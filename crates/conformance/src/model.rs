@@ -106,19 +106,16 @@ impl Model {
         outcomes
     }
 
-    /// What an ask is given, and whether it leaves nothing.
-    fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> (Vec<Claimed>, bool) {
+    /// What an ask is given.
+    fn claim_one(&self, tables: &mut Tables, ask: &ClaimAsk) -> Vec<Claimed> {
         let now = self.clock.now();
         let held = tables.held_under(ask.claim_id, now);
         let claimed = self.grant(tables, ask, held);
         if !claimed.is_empty() {
-            return (claimed, false);
+            return claimed;
         }
         let candidates = tables.candidates(ask);
-        let found = candidates.len();
-        let claimed = self.grant(tables, ask, candidates);
-        let emptied = claimed.len() == found;
-        (claimed, emptied)
+        self.grant(tables, ask, candidates)
     }
 
     /// Leases as many of `chosen` as were asked for, passing over what cannot be had: held by
@@ -154,10 +151,11 @@ impl Backend for Model {
         let mut tables = self.tables();
         tables.promote(self.clock.now(), PROMOTE_BATCH_MAX);
         let claims = asks.iter().map(|ask| self.claim_one(&mut tables, ask));
-        let (given, emptied): (Vec<_>, Vec<_>) = claims.unzip();
-        let emptied = emptied.into_iter().all(|emptied| emptied);
-        let next_due = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
-        Ok(Claims { given, emptied, next_due, now: self.clock.now() })
+        let given: Vec<_> = claims.collect();
+        let nothing = given.iter().all(Vec::is_empty);
+        let next = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
+        let next_due = next.filter(|_| nothing);
+        Ok(Claims { given, next_due, now: self.clock.now() })
     }
 
     async fn agenda(&self) -> Result<Agenda, StoreError> {
@@ -285,10 +283,6 @@ impl Backend for Model {
 
     fn generation(&self, interest: Interest) -> u64 {
         *self.signal(interest).borrow()
-    }
-
-    fn hears_others(&self) -> bool {
-        true
     }
 
     async fn wait(&self, interest: Interest, seen: u64) {

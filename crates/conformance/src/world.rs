@@ -10,8 +10,8 @@ pub mod waits;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use ff_core::backend::{Duty, WorkFilter};
@@ -59,8 +59,6 @@ pub struct World {
     pub clock: Arc<Dial>,
     echo: bool,
     next: AtomicU64,
-    /// Claim ids that were asked with.
-    asked: Mutex<BTreeSet<Uuid>>,
 }
 
 /// The lease of most cases.
@@ -83,8 +81,7 @@ where
 impl World {
     /// A store on a dial, outside the suite.
     pub fn new(store: Store, clock: Arc<Dial>) -> Self {
-        let (next, asked) = (AtomicU64::new(1), Mutex::default());
-        Self { store, clock, echo: false, next, asked }
+        Self { store, clock, echo: false, next: AtomicU64::new(1) }
     }
 
     /// The time.
@@ -191,7 +188,6 @@ impl World {
             capabilities: BTreeSet::new(),
             lease_ttl_ms: TTL_MS,
             max,
-            fresh: false,
         }
     }
 
@@ -210,9 +206,8 @@ impl World {
     }
 
     async fn claim_once(&self, ask: &ClaimAsk) -> Vec<Claimed> {
-        let fresh = self.asked.lock().expect("nobody panics").insert(ask.claim_id);
-        let ask = ClaimAsk { fresh, ..ask.clone() };
-        let mut claims = self.store.backend.claim(&[ask]).await.expect("the store works");
+        let mut claims =
+            self.store.backend.claim(std::slice::from_ref(ask)).await.expect("the store works");
         claims.given.pop().expect("one answer for one ask")
     }
 

@@ -108,8 +108,6 @@ pub struct ClaimAsk {
     pub lease_ttl_ms: u64,
     /// At most so many.
     pub max: u32,
-    /// Whether nobody has asked under this claim id before, so that nothing can be held under it.
-    pub fresh: bool,
 }
 
 impl ClaimAsk {
@@ -117,7 +115,7 @@ impl ClaimAsk {
     /// Set what else is wanted.
     pub fn new(claim_id: Uuid, worker: Worker, lanes: Vec<LaneId>) -> Self {
         let capabilities = BTreeSet::new();
-        Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1, fresh: false }
+        Self { claim_id, worker, lanes, capabilities, lease_ttl_ms: 30_000, max: 1 }
     }
 
     /// Whether both look in the same queues: what one finds, the other could have.
@@ -168,10 +166,8 @@ pub struct Claimed {
 pub struct Claims {
     /// For each ask, in order, what it was given.
     pub given: Vec<Vec<Claimed>>,
-    /// Whether nothing else stood in the queues that were asked for, as far as the store could
-    /// tell: false when it did not find out.
-    pub emptied: bool,
-    /// When the next delayed execution becomes claimable; ask again then.
+    /// When a claim that was given nothing should ask again, if nothing else happens: when the next
+    /// delayed execution becomes claimable, or sooner where others hold what is there.
     pub next_due: Option<Millis>,
     /// The store's time, to tell how long that is.
     pub now: Millis,
@@ -365,10 +361,6 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The number of changes so far that concern `interest`, as far as this process knows.
     fn generation(&self, interest: Interest) -> u64;
-
-    /// Whether that number moves with what other processes commit as well, also while nobody waits. If
-    /// not, they are noticed by looking.
-    fn hears_others(&self) -> bool;
 
     /// Waits until that number differs from `seen`, or something may have happened in another
     /// process. May wake early; a caller bounds it with a timeout of its own.

@@ -146,6 +146,14 @@ impl Facts {
     pub fn flow(&self) -> Option<FlowId> {
         self.member.as_ref().map(|member| member.flow)
     }
+
+    /// The time before which it cannot be claimed, if it is delayed or backs off.
+    pub fn waits_until(&self) -> Option<Millis> {
+        match &self.state {
+            State::Runnable(runnable) => runnable.wait.map(|wait| wait.until),
+            State::Active(_) | State::Suspended(_) | State::Terminal(_) => None,
+        }
+    }
 }
 
 /// Where an execution stands, with what that entails.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, Shared, give_turns, overloaded};
 use crate::error::Error;
-use crate::starts::{Left, Look};
+use crate::starts::Left;
 use crate::{Engine, deadline};
 
 /// Asks for so many go beside each other.
@@ -23,11 +23,9 @@ const FULL: u32 = 500;
 /// What one ask was given, and when there will be more.
 struct Given {
     claimed: Unclaimed,
-    /// Whether nothing else was there.
-    emptied: bool,
     /// Whether some who asked with it were given something: then a store has not looked everywhere.
     beside: bool,
-    /// How long until the next delayed execution becomes claimable.
+    /// How long until it should ask again, if nothing else happens.
     next_in: Option<Duration>,
 }
 
@@ -150,7 +148,7 @@ async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: 
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };
-                let given = Given { claimed, emptied: claims.emptied, beside, next_in };
+                let given = Given { claimed, beside, next_in };
                 drop(ask.reply.send(Ok(given)));
             }
         }
@@ -171,72 +169,41 @@ impl Engine {
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        self.claim_after(None, ClaimAsk { fresh: false, ..ask }, wait).await
-    }
-
-    /// Takes work under a claim id that nobody has used before. Where the process has just found
-    /// nothing, it does not look again.
-    pub async fn claim_new(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
-        ask.validate()?;
-        let shared = &self.queues.shared;
-        let ask = ClaimAsk { fresh: true, ..ask };
-        let generation = self.backend.generation(Interest::Work);
-        let told = !wait.is_zero() && self.backend.hears_others();
-        let look = shared.idle.fresh(&ask, generation, told);
-        self.claim_after(look, ask, wait).await
-    }
-
-    async fn claim_after(
-        &self,
-        mut found_nothing: Option<Look>,
-        mut ask: ClaimAsk,
-        wait: Duration,
-    ) -> Result<Vec<Claimed>, Error> {
         let deadline = deadline(wait);
         loop {
-            let look = if let Some(look) = found_nothing.take() {
-                look
-            } else {
-                let seen = self.backend.generation(Interest::Work);
-                let given = self.queues.claims.claim(ask.clone()).await?;
-                let claimed = given.claimed.take();
-                if claimed.is_empty() && given.beside {
-                    continue;
-                }
-                ask.fresh = false;
-                let now = Instant::now();
-                let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
-                if !claimed.is_empty() || deadline <= now {
-                    if given.emptied {
-                        self.queues.shared.idle.nothing_for(&ask, seen, now + nap);
-                    }
-                    return Ok(claimed);
-                }
-                self.queues.shared.idle.nothing_for(&ask, seen, now + nap)
-            };
-            let left = self.idle(&ask, &look, deadline).await;
+            let seen = self.backend.generation(Interest::Work);
+            let given = self.queues.claims.claim(ask.clone()).await?;
+            let claimed = given.claimed.take();
+            if claimed.is_empty() && given.beside {
+                continue;
+            }
+            let now = Instant::now();
+            if !claimed.is_empty() || deadline <= now {
+                return Ok(claimed);
+            }
+            let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
+            let left = self.idle(&ask, seen, deadline.min(now + nap)).await;
             let (alone, started) = match left {
                 Left::Asked(Some(given)) => (false, given.take()),
+                // A batch may have leased work for this claim and lost its reply: scan once more.
                 Left::Asked(None) => (false, Vec::new()),
                 Left::Alone => (true, Vec::new()),
             };
-            // Whoever was thought of may hold something without having heard of it, and looks once more.
-            ask.fresh &= alone;
             if !started.is_empty() || alone && deadline <= Instant::now() {
                 return Ok(started);
             }
         }
     }
 
-    /// Waits for something to be created here, or for a reason to look again.
-    async fn idle(&self, ask: &ClaimAsk, look: &Look, deadline: Instant) -> Left {
+    /// Waits for something to be created here, or for a reason to scan again.
+    async fn idle(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Left {
         let (shared, finish) = (&self.queues.shared, self.queues.finish.clone());
         let undo = Unclaimed { work: Vec::new(), finish };
         let mut place = shared.idle.wait(ask.clone(), undo);
         tokio::select! {
             given = place.given() => Left::Asked(given),
-            () = self.backend.wait(Interest::Work, look.seen) => place.leave().await,
-            () = tokio::time::sleep_until(deadline.min(look.until)) => place.leave().await,
+            () = self.backend.wait(Interest::Work, seen) => place.leave().await,
+            () = tokio::time::sleep_until(until) => place.leave().await,
         }
     }
 }

@@ -16,20 +16,14 @@ use ff_core::fold::Blob;
 use ff_core::limits::CLAIM_BYTES_MAX;
 use ff_core::{ClaimAsk, Claimed, ExecutionId};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::claims::Unclaimed;
 use crate::members::Members;
 
-/// For how long a claim need not look where another has just found nothing, unless it waits to be told of
-/// what happens meanwhile.
-const FRESH: Duration = Duration::from_millis(100);
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
 /// How long a batch that is under way may take to say what it started.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
-/// Looks remembered; there is one for each set of lanes and capabilities that is asked for.
-const LOOKS_MAX: usize = 64;
 
 /// Claims of this process that found nothing.
 #[derive(Default)]
@@ -38,7 +32,6 @@ pub struct Idle(Mutex<State>);
 #[derive(Default)]
 struct State {
     waiting: Vec<Waiting>,
-    looks: Vec<Look>,
     number: u64,
 }
 
@@ -74,17 +67,6 @@ impl Asked {
     }
 }
 
-/// A look that found nothing.
-#[derive(Clone)]
-pub struct Look {
-    ask: ClaimAsk,
-    /// The generation of the store's work before it.
-    pub seen: u64,
-    /// When it is time to look again, whatever happens.
-    pub until: Instant,
-    at: Instant,
-}
-
 /// Creations of a batch that idle claims are to be given.
 pub struct Starts(Vec<Start>);
 
@@ -96,27 +78,6 @@ struct Start {
 impl Idle {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().expect("no holder of this lock panics")
-    }
-
-    /// Remembers that a look found nothing.
-    pub fn nothing_for(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Look {
-        let look = Look { ask: ask.clone(), seen, until, at: Instant::now() };
-        let mut state = self.lock();
-        state.looks.retain(|known| !known.ask.looks_where(ask));
-        if state.looks.len() == LOOKS_MAX {
-            state.looks.remove(0);
-        }
-        state.looks.push(look.clone());
-        look
-    }
-
-    /// What was found by a look for the same, if nothing has happened since; however long ago it was if
-    /// who asks is going to be `told`.
-    pub fn fresh(&self, ask: &ClaimAsk, generation: u64, told: bool) -> Option<Look> {
-        let state = self.lock();
-        let look = state.looks.iter().find(|look| look.ask.looks_where(ask))?;
-        let fresh = look.seen == generation && (told || look.at.elapsed() < FRESH);
-        (fresh && look.until > Instant::now()).then(|| look.clone())
     }
 
     /// Waits to be given something; `undo` knows how to give it back.

@@ -15,18 +15,15 @@ use ff_core::Claimed;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
-use ff_core::execution::Execution;
 use ff_core::fold;
-use ff_core::fold::{Blob, Cx, Key, WorkingSet, WriteSet};
+use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::{ExecutionId, FlowId};
-use ff_core::index::{QueueId, Timer, TimerKind};
+use ff_core::index::{QueueId, TimerKind};
 use ff_core::limits::Config;
 use ff_core::time::{Clock, Entropy, Millis};
 
-use crate::claim::delays::Delays;
 use crate::claim::heads::{Floor, Heads};
-use crate::claim::loose::Loose;
-use crate::codec::{Params, Tid};
+use crate::codec::Params;
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::due::Walk;
@@ -67,10 +64,6 @@ pub struct State {
     pub signals: Arc<Signals>,
     /// Where the queues begin.
     pub heads: Heads,
-    /// What was let go here, where nothing else stands.
-    pub loose: Loose,
-    /// When the next delay is over.
-    pub delays: Delays,
     /// Ends of members that their flows are to be told.
     pub dispatches: Dispatches,
     /// How far the groups that wait were looked at.
@@ -119,8 +112,6 @@ impl State {
             entropy: Mutex::new(entropy),
             signals,
             heads: Heads::default(),
-            loose: Loose::default(),
-            delays: Delays::default(),
             dispatches: Dispatches::default(),
             walk: Walk::default(),
             queues: Mutex::default(),
@@ -156,14 +147,8 @@ impl State {
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
         self.held.learn(set, &places.executions);
-        self.loose.learn(set, places);
         self.graphs.learn(set);
-        self.heads.gone(set.ready.remove.iter());
         self.heads.file(set.ready.insert.iter());
-        self.delays.filed(first_delay(&set.timers.insert));
-        if first_delay(&set.timers.remove).is_some() {
-            self.delays.removed();
-        }
         self.dispatches.learn(&set.graph.dispatch);
         self.signals.committed(told, |interest| concerns(set, interest));
     }
@@ -171,8 +156,7 @@ impl State {
     /// Delays were moved to their queues, some perhaps for others than who moved them.
     pub fn promoted(&self, moved: &[(QueueId, Floor)]) {
         if !moved.is_empty() {
-            self.loose.lose();
-            self.heads.file_at(moved.iter().copied());
+            self.heads.drop_floors();
             self.signals.committed(false, |interest| interest == Interest::Work);
         }
     }
@@ -182,29 +166,20 @@ impl State {
         self.held.given(claimed);
     }
 
-    /// An execution that goes on as last written here, where it stands, and its input; nothing unless all
-    /// of it is known.
-    pub fn loose(&self, id: ExecutionId) -> Option<(Execution, Tid, Option<Blob>)> {
-        self.held.loose(id)
-    }
-
     /// Nobody knows what became of a batch: what it touched must be read again.
     pub fn doubt(&self, set: &WriteSet) {
         self.held.forget(set);
         self.graphs.forget(set);
-        self.loose.lose();
     }
-}
-
-fn first_delay(timers: &[Timer]) -> Option<Millis> {
-    let delays = timers.iter().filter(|timer| timer.kind == TimerKind::Delay);
-    delays.map(|timer| timer.due).min()
 }
 
 /// Whether those who wait for `interest` have to look when `set` is written.
 fn concerns(set: &WriteSet, interest: Interest) -> bool {
     match interest {
-        Interest::Work => first_delay(&set.timers.insert).is_some() || !set.ready.insert.is_empty(),
+        Interest::Work => {
+            let mut timers = set.timers.insert.iter();
+            timers.any(|timer| timer.kind == TimerKind::Delay) || !set.ready.insert.is_empty()
+        }
         Interest::Events => !set.events.is_empty(),
         Interest::Flows => !set.graph.dispatch.insert.is_empty(),
         Interest::Cancels => set.graph.cancels_members(),
@@ -217,12 +192,6 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
     if batch.is_empty() {
         return Ok(Vec::new());
     }
-    let claims = batch.iter().filter_map(|command| match command {
-        Command::Claim(claim) => Some(claim.claim_id),
-        Command::StartReleased(start) => Some(start.ask.claim_id),
-        _ => None, // not ours: nothing else leases
-    });
-    state.heads.granting(claims);
     let mut tape = Tape::default();
     match fast(state, batch, &mut tape).await {
         Ok(Some(outcomes)) => Ok(outcomes),

@@ -1,27 +1,22 @@
 //! Claiming: what is ready, in order, decided like everything else.
 //!
-//! One flight moves due delays, finds what an earlier try of the same claim was given, and locks
-//! the heads of the queues with their executions, passing over what others hold; the decisions
-//! are made here, and a second flight writes them. No lock is waited for. Claims of one process take
-//! turns to look; while one writes, the next looks behind what it found. A claim that is not a repeat
-//! may do with less: it locks nothing while nobody else claims, and takes without looking what this
-//! process has just let go. It then waits for who holds that all the same, but not for long.
+//! One flight finds what an earlier try of the same claims was given, moves due delays, and locks the
+//! heads of the queues with their executions, passing over what others hold; the decisions are made
+//! here, and a second flight writes them. No lock is waited for. Claims of one process take turns to
+//! scan; while one writes, the next scans behind what it found. A claim comes back empty only after it
+//! has scanned its queues from their beginning.
 
 mod choice;
-pub mod delays;
 pub mod heads;
 mod look;
-pub mod loose;
 mod passed;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ff_core::backend::StoreError;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::claim::Leased;
 use ff_core::fold::Blob;
-use ff_core::time::Millis;
 use ff_core::{ClaimAsk, Claimed, Claims};
 use tokio::sync::MutexGuard;
 
@@ -29,36 +24,25 @@ use crate::apply::State;
 use crate::connection::{Purpose, Session, Step, Trouble};
 use crate::load::{blobs_step, read_blob};
 use crate::write::{Rows, read_places};
-use choice::{Choice, Taken};
+use choice::Choice;
 use look::{Look, Promoted, promotion};
-use loose::Begun;
 
 /// Tries of a claim while others are in the way, or after its connection was lost.
 const TRIES: u32 = 3;
-/// How soon to look again at places that others hold, in milliseconds.
-const RELOOK_MS: u64 = 10;
+/// How soon to look again at rows that others hold.
+const RELOOK: Duration = Duration::from_millis(10);
 /// Between two tries after the connection was lost.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Moves due delays to their queues, then hands out what is ready.
+/// Hands out what is ready; with no asks, it only moves due delays to their queues.
 pub async fn claim(state: &State, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {
-    let (mut tries, mut again) = (0, false);
-    match at_once(state, asks).await {
-        Ok(Some(claims)) => return Ok(claims),
-        Ok(None) => {}
-        Err(Trouble::Broken(error)) => return Err(error),
-        // It may have been done all the same.
-        Err(Trouble::Guard | Trouble::Busy(_) | Trouble::Poison(_) | Trouble::Lost(_)) => {
-            again = true;
-        }
-    }
+    let mut tries = 0;
     loop {
-        let trouble = match once(state, asks, again).await {
+        let trouble = match once(state, asks).await {
             Ok(claims) => return Ok(claims),
             Err(trouble) => trouble,
         };
         tries += 1;
-        again = true;
         match trouble {
             Trouble::Guard | Trouble::Busy(_) if tries < TRIES => {}
             Trouble::Lost(_) if tries < TRIES => tokio::time::sleep(PAUSE).await,
@@ -67,49 +51,12 @@ pub async fn claim(state: &State, asks: &[ClaimAsk]) -> Result<Claims, StoreErro
     }
 }
 
-/// Takes what this process has just let go, in one flight; nothing when it has to look.
-async fn at_once(state: &State, asks: &[ClaimAsk]) -> Result<Option<Claims>, Trouble> {
-    let now = state.clock.now();
-    let fresh = !asks.is_empty() && asks.iter().all(|ask| ask.fresh);
-    if !fresh || !may_guess(state) || state.delays.is_due(now) {
-        return Ok(None);
-    }
-    let line = state.loose.known(asks);
-    let Some(taken) = line.and_then(|line| Taken::of(state, asks, line)) else { return Ok(None) };
-    let rows = Rows::new(&taken.set, taken.decided_at, &taken.places);
-    let Some(step) = rows.whole(None) else { return Ok(None) };
-    state.heads.granting(asks.iter().map(|ask| ask.claim_id));
-    let mut session = state.connections.get(Purpose::Claim).await?;
-    match session.alone(step).await {
-        Ok(answers) => {
-            state.committed(&taken.set, &read_places(answers.iter())?, false);
-            state.given(taken.given.iter().flatten());
-            // What others have filed since the last look is not known, so there may be more.
-            let (given, emptied) = (taken.given, false);
-            Ok(Some(Claims { given, emptied, next_due: state.delays.next(), now }))
-        }
-        Err(trouble) => {
-            state.doubt(&taken.set);
-            state.heads.contended();
-            session.settle().await;
-            Err(trouble)
-        }
-    }
-}
-
-/// Whether a claim may take what it has not locked: nobody else is known to claim from the same queues,
-/// and the connections are those that do not wait long for who does all the same.
-fn may_guess(state: &State) -> bool {
-    let address = &state.connections.address;
-    !address.pooled && !address.few && !state.heads.is_contended()
-}
-
-async fn once(state: &State, asks: &[ClaimAsk], again: bool) -> Result<Claims, Trouble> {
+async fn once(state: &State, asks: &[ClaimAsk]) -> Result<Claims, Trouble> {
     let mut session = state.connections.get(Purpose::Claim).await?;
     let done = if asks.is_empty() {
         promote(state, &mut session).await
     } else {
-        Box::pin(serve(state, &mut session, (asks, again))).await
+        Box::pin(serve(state, &mut session, asks)).await
     };
     // A claim that failed leaves nothing behind.
     session.settle().await;
@@ -119,112 +66,80 @@ async fn once(state: &State, asks: &[ClaimAsk], again: bool) -> Result<Claims, T
 /// Only moves due delays.
 async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Trouble> {
     let now = state.clock.now();
-    state.delays.begin();
     let answers = session.alone(promotion(now)).await?;
     let promoted = Promoted::read(&answers)?;
     state.promoted(&promoted.moved);
     let next_due = promoted.next(session, now).await?;
-    state.delays.promoted(next_due);
     Ok(Claims { next_due, now, ..Claims::default() })
 }
 
 async fn serve(
     state: &State,
     session: &mut Session<'_>,
-    (asks, again): (&[ClaimAsk], bool),
+    asks: &[ClaimAsk],
 ) -> Result<Claims, Trouble> {
-    let mut wide = false;
-    loop {
-        let turn = state.heads.turn().await;
-        let begun = state.loose.begin();
-        let now = state.clock.now();
-        let from = if wide { BTreeMap::new() } else { state.heads.begin() };
-        state.delays.begin();
-        // Looks from the beginning come by what other claims of this process are taking.
-        let sure = again || wide || from.is_empty() || !asks.iter().all(|ask| ask.fresh);
-        let mut look = Look::new((asks, again), now, from, wide);
-        let glances = !sure && may_guess(state) && !state.delays.is_due(now);
-        if glances {
-            let all = look.glance(state, session).await?;
-            let choice = Choice::make(state, asks, &look);
-            if all && !choice.is_empty() && look.widen(&choice).is_none() {
-                return take(state, session, (asks, turn, begun), (choice, look)).await;
+    let turn = state.heads.turn().await;
+    let now = state.clock.now();
+    let mut look = Look::new(asks, now, state.heads.begin());
+    look.first(state, session).await?;
+    let mut choice = chosen(state, session, asks, &mut look).await?;
+    let (mut held, mut soon) = (false, None);
+    if choice.is_empty() {
+        match state.heads.may_scan() {
+            Ok(()) => {
+                held = look.everywhere(state, session).await?;
+                choice = chosen(state, session, asks, &mut look).await?;
             }
-        }
-        if !glances || !look.found_nothing() {
-            look.first(state, session).await?;
-        }
-        let mut next_due = state.delays.next();
-        let mut choice = Choice::make(state, asks, &look);
-        while let Some(wider) = look.widen(&choice) {
-            look.again(state, session, wider).await?;
-            choice = Choice::make(state, asks, &look);
-        }
-        if !choice.is_empty() {
-            return take(state, session, (asks, turn, begun), (choice, look)).await;
-        }
-        let any = look.is_there_any(state, session).await?;
-        state.promoted(&look.promoted.moved);
-        match any {
-            // Before where we looked, or held by others as far as we looked: once more.
-            Ok(true) if !wide => wide = true,
-            // Others hold all of it at this moment; some of it may come back.
-            Ok(true) if look.found_nothing() => {
-                let soon = now.plus(RELOOK_MS);
-                next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
-                return Ok(nothing(asks, next_due, now));
-            }
-            Ok(_) => {
-                state.heads.asked(asks.iter().map(|ask| ask.claim_id));
-                state.loose.emptied(begun, asks.iter().filter(|_| any == Ok(false)));
-                return Ok(nothing(asks, next_due, now));
-            }
-            Err(wait) => {
-                let soon = now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-                next_due = Some(next_due.map_or(soon, |due| due.min(soon)));
-                return Ok(nothing(asks, next_due, now));
-            }
+            Err(left) => soon = Some(left),
         }
     }
+    if !choice.is_empty() {
+        return take(state, session, (asks, turn), (choice, look)).await;
+    }
+    let next_due = look.promoted.next(session, now).await?;
+    session.fly(&[Step::Commit]).await?;
+    state.promoted(&look.promoted.moved);
+    // Others hold all of it at this moment, or serve an earlier try of the same claim; some of it may
+    // come back.
+    if held && look.found_nothing() || !look.busy.is_empty() {
+        soon = Some(RELOOK);
+    }
+    let soon = soon.map(|soon| now.plus(u64::try_from(soon.as_millis()).unwrap_or(u64::MAX)));
+    let next_due = [next_due, soon, look.waits_until()].into_iter().flatten().min();
+    Ok(Claims { given: asks.iter().map(|_| Vec::new()).collect(), next_due, now })
+}
+
+/// Who gets what of what was found; more is looked at as long as too much had to be passed over.
+async fn chosen(
+    state: &State,
+    session: &mut Session<'_>,
+    asks: &[ClaimAsk],
+    look: &mut Look<'_>,
+) -> Result<Choice, Trouble> {
+    let mut choice = Choice::make(state, asks, look);
+    while let Some(wider) = look.widen(&choice) {
+        look.again(session, wider).await?;
+        choice = Choice::make(state, asks, look);
+    }
+    Ok(choice)
 }
 
 /// Takes what was chosen, and lets others look behind it meanwhile.
 async fn take(
     state: &State,
     session: &mut Session<'_>,
-    (asks, turn, begun): (&[ClaimAsk], MutexGuard<'_, ()>, Begun),
+    (asks, turn): (&[ClaimAsk], MutexGuard<'_, ()>),
     (choice, look): (Choice, Look<'_>),
 ) -> Result<Claims, Trouble> {
-    state.heads.granting(asks.iter().map(|ask| ask.claim_id));
-    // Asks under one claim are given the same: that says nothing about what is left.
-    let claims: BTreeSet<_> = asks.iter().map(|ask| ask.claim_id).collect();
-    let apart = claims.len() == asks.len() && look.held.is_empty();
-    let emptied = apart && choice.count() == look.count();
-    let (now, next_due) = (choice.decided_at, state.delays.next());
-    let reached = look.reached(&choice.leased);
-    state.heads.raise(look.known_heads(), &reached);
+    let now = choice.decided_at;
+    state.heads.raise(&look.reached(&choice.leased));
     drop(turn);
-    let given = match grant(state, session, choice, &look).await {
-        Ok(given) => given,
-        Err(trouble) => {
-            // Somebody has to look there again, and may have looked behind it meanwhile.
-            state.promoted(&look.left(&reached));
-            if !look.promoted.moved.is_empty() {
-                // They are delays again, and due.
-                state.delays.removed();
-            }
-            state.heads.contended();
-            return Err(trouble);
-        }
-    };
-    if emptied {
-        state.loose.emptied(begun, asks.iter());
-    }
-    Ok(Claims { given, emptied, next_due, now })
-}
-
-fn nothing(asks: &[ClaimAsk], next_due: Option<Millis>, now: Millis) -> Claims {
-    Claims { given: asks.iter().map(|_| Vec::new()).collect(), emptied: false, next_due, now }
+    let given = grant(state, session, choice, &look).await.inspect_err(|_| {
+        // What was found is there still, and another claim may have begun behind it meanwhile.
+        state.heads.drop_floors();
+    })?;
+    debug_assert_eq!(given.len(), asks.len(), "an answer for each ask");
+    Ok(Claims { given, next_due: None, now })
 }
 
 /// Writes what was chosen, and fetches the inputs that did not come with it.
@@ -260,7 +175,7 @@ async fn grant(
             return Err(trouble);
         }
     };
-    state.promoted(&look.moved(&leased));
+    state.promoted(&look.promoted.moved);
     state.committed(&set, &read_places(answers.iter().take(writes))?, false);
     for row in answers.get(writes).into_iter().flatten() {
         let blob = read_blob(row)?;

@@ -199,10 +199,6 @@ impl Backend for Postgres {
         *self.state.signals.of(interest).borrow()
     }
 
-    fn hears_others(&self) -> bool {
-        self.state.signals.hears()
-    }
-
     async fn wait(&self, interest: Interest, seen: u64) {
         self.state.signals.wait(interest, seen, self.poll).await;
     }

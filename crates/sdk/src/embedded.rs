@@ -38,10 +38,8 @@ impl Fabric for Engine {
         Ok(answers.into_iter().map(|one| one.map_err(Error::from)).collect())
     }
 
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
-        let ask = ask.clone();
-        let claimed =
-            if again { self.claim(ask, wait).await } else { self.claim_new(ask, wait).await }?;
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration) -> Result<Vec<Work>, Error> {
+        let claimed = self.claim(ask.clone(), wait).await?;
         Ok(claimed.into_iter().map(Work::from).collect())
     }
 

@@ -112,9 +112,8 @@ pub trait Fabric: Waits {
     /// Creates executions; each has its own answer.
     async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error>;
 
-    /// Takes work; waits up to `wait` until there is some. `again` tells that the claim may have
-    /// been answered before.
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error>;
+    /// Takes work; waits up to `wait` until there is some.
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration) -> Result<Vec<Work>, Error>;
 
     /// Extends leases; each has its own answer.
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error>;

@@ -201,7 +201,7 @@ impl Fabric for Remote {
         Ok(answers)
     }
 
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, _: bool) -> Result<Vec<Work>, Error> {
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration) -> Result<Vec<Work>, Error> {
         let body = ClaimRequest {
             claim_id: Some(ask.claim_id.to_string()),
             worker_id: ask.worker.id.to_string(),

@@ -34,12 +34,9 @@ pub async fn claim(
 ) -> Result<Json<ClaimAnswer>, Refused> {
     let engine = server.engine();
     let wait = Duration::from_millis(request.wait_ms);
-    let again = request.claim_id.is_some();
     let ask = request.into_ask(Uuid::now_v7())?;
     let claim_id = ask.claim_id;
-    let claim = Box::pin(async {
-        if again { engine.claim(ask, wait).await } else { engine.claim_new(ask, wait).await }
-    });
+    let claim = Box::pin(engine.claim(ask, wait));
     // When the server closes, a claim ends with nothing, and gives back what it was about to get.
     let claimed = server.drain().unless_closing(claim).await.transpose();
     let claimed = claimed.map_err(|error| Refused::from(error).during("claim"))?;

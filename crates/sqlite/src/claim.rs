@@ -35,34 +35,33 @@ pub fn claim(
         let mut statement = tx.prepare_cached(sql).map_err(store_error)?;
         statement.execute((now.0, PROMOTE_BATCH_MAX)).map_err(store_error)?;
     }
-    let mut given = Vec::with_capacity(asks.len());
-    let mut emptied = true;
+    let (mut given, mut waits) = (Vec::with_capacity(asks.len()), None);
     for ask in asks {
-        let (claimed, all) = claim_one(tx, state, ask, now)?;
-        given.push(claimed);
-        emptied &= all;
+        given.push(claim_one(tx, state, ask, now, &mut waits)?);
     }
-    let next_due = due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?;
-    Ok(Claims { given, emptied, next_due, now })
+    let next = due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?;
+    let nothing = given.iter().all(Vec::is_empty);
+    let next_due = [next, waits].into_iter().flatten().min().filter(|_| nothing);
+    Ok(Claims { given, next_due, now })
 }
 
-/// What an ask is given, and whether it leaves nothing.
+/// What an ask is given. `waits` is when the first that was refused can be had: by the clock of the
+/// process that moved it, that is over.
 fn claim_one(
     tx: &Transaction<'_>,
     state: &mut State,
     ask: &ClaimAsk,
     now: Millis,
-) -> Result<(Vec<Claimed>, bool), StoreError> {
+    waits: &mut Option<Millis>,
+) -> Result<Vec<Claimed>, StoreError> {
     let params = (ask.claim_id.as_bytes(), now.0);
     let held = all(tx, lease::by_claim, params, |row| Reader::new(row).id())?;
-    let claimed = grant(tx, state, ask, &held)?;
+    let claimed = grant(tx, state, ask, &held, waits)?;
     if !claimed.is_empty() {
-        return Ok((claimed, false));
+        return Ok(claimed);
     }
     let candidates = candidates(tx, ask)?;
-    let claimed = grant(tx, state, ask, &candidates)?;
-    let emptied = claimed.len() == candidates.len();
-    Ok((claimed, emptied))
+    grant(tx, state, ask, &candidates, waits)
 }
 
 /// Leases as many of `chosen` as were asked for, passing over what cannot be had: damaged, held
@@ -72,6 +71,7 @@ fn grant(
     state: &mut State,
     ask: &ClaimAsk,
     chosen: &[ExecutionId],
+    waits: &mut Option<Millis>,
 ) -> Result<Vec<Claimed>, StoreError> {
     let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
     let mut claimed: Vec<Claimed> = Vec::with_capacity(chosen.len().min(max));
@@ -92,11 +92,14 @@ fn grant(
         if bytes + size > CLAIM_BYTES_MAX && !claimed.is_empty() {
             break;
         }
+        let until = have.execution(*id).ok().and_then(|x| x.waits_until());
         let claim = ask.claim(*id);
         let mut outcomes = apply_over(tx, state, &[claim.into()], have)?;
         if let Some(Ok(Reply::Claim(leased))) = outcomes.pop() {
             bytes += size;
             claimed.push(Claimed { leased, input });
+        } else {
+            *waits = [*waits, until].into_iter().flatten().min();
         }
     }
     Ok(claimed)

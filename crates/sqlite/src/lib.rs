@@ -259,10 +259,6 @@ impl Backend for Sqlite {
         *self.signals.of(interest).borrow()
     }
 
-    fn hears_others(&self) -> bool {
-        false
-    }
-
     async fn wait(&self, interest: Interest, seen: u64) {
         let mut signal = self.signals.of(interest).subscribe();
         loop {

@@ -75,7 +75,6 @@ impl ClaimRequest {
             capabilities: self.capabilities,
             lease_ttl_ms: self.lease_ttl_ms,
             max: self.max,
-            fresh: false,
         })
     }
 }

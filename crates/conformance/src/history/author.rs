@@ -181,7 +181,7 @@ impl Author {
 
     pub fn ask(&mut self) -> ClaimAsk {
         if let Some(again) = self.claims.last().filter(|_| self.rng.random_ratio(1, 5)) {
-            return ClaimAsk { fresh: false, ..again.clone() };
+            return again.clone();
         }
         let lanes: Vec<_> = ["default", "slow"].into_iter().map(lane).collect();
         let lanes = lanes[..self.rng.random_range(1..=2)].to_vec();
@@ -193,7 +193,6 @@ impl Author {
             capabilities: gpu.into_iter().collect(),
             lease_ttl_ms: self.ticks(300).unsigned_abs() + 100,
             max: self.rng.random_range(1..=3),
-            fresh: true,
         };
         self.claims.push(ask.clone());
         ask

@@ -142,38 +142,17 @@ async fn asked_again_under_its_id_a_claim_finds_what_it_was_started_with() {
 }
 
 #[tokio::test]
-async fn a_new_claim_does_not_look_where_nothing_was_just_found() {
+async fn every_claim_scans_the_store_before_it_waits() {
     let (_, world) = world();
     let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
     slow.obstacle.permits.add_permits(1_000);
     let engine = Engine::new(Arc::clone(&slow) as _);
-    let looks = || slow.obstacle.claims.load(Ordering::SeqCst);
-    engine.create_execution(world.draft()).await.unwrap();
-    // This one leaves nothing behind, so that the next need not look.
-    assert_eq!(engine.claim_new(world.ask(1), LONG).await.unwrap().len(), 1);
-    for _ in 0..3 {
-        let claim = tokio::spawn({
-            let (engine, ask) = (engine.clone(), world.ask(1));
-            async move { engine.claim_new(ask, LONG).await }
-        });
-        settle().await;
+    let scans = || slow.obstacle.claims.load(Ordering::SeqCst);
+    for number in 1..=3 {
+        let claim = idling(&engine, world.ask(1)).await;
+        assert_eq!(scans(), number);
         engine.create_execution(world.draft()).await.unwrap();
         assert_eq!(given(claim).await.len(), 1);
-    }
-    assert_eq!(looks(), 1);
-    // What others create is news.
-    let id = world.create(world.draft()).await;
-    let found = engine.claim_new(world.ask(1), LONG).await.unwrap();
-    assert_eq!((found[0].leased.execution.id, looks()), (id, 2));
-}
-
-#[tokio::test]
-async fn a_claim_that_leaves_something_is_followed_by_a_look() {
-    let (engine, world) = world();
-    let ids = [world.create(world.draft()).await, world.create(world.draft()).await];
-    for id in ids {
-        let claimed = engine.claim_new(world.ask(1), LONG).await.unwrap();
-        assert_eq!(claimed[0].leased.execution.id, id);
     }
 }
 
@@ -278,24 +257,6 @@ async fn signals_in_two_batches_each_find_a_claim_that_idles() {
     let after = world.store.backend.generation(Interest::Work);
     assert_eq!(before, after, "none ever stood in a queue");
     assert!(!elsewhere.is_finished());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_to_be_told_trusts_an_old_look_and_who_does_not_looks_again() {
-    let (_, world) = world();
-    let slow = Arc::new(slow(Arc::clone(&world.store.backend)));
-    slow.obstacle.permits.add_permits(1_000);
-    let engine = Engine::new(Arc::clone(&slow) as _);
-    let looks = || slow.obstacle.claims.load(Ordering::SeqCst);
-    let claim = async |wait| engine.claim_new(world.ask(1), wait).await.unwrap().len();
-    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 1));
-    tokio::time::advance(Duration::from_millis(99)).await;
-    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 1));
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!((claim(Duration::from_secs(1)).await, looks()), (0, 1), "it would be told");
-    assert_eq!((claim(Duration::ZERO).await, looks()), (0, 2), "nobody would tell it");
-    // However that may be, after five seconds everybody looks.
-    assert_eq!((claim(Duration::from_secs(6)).await, looks()), (0, 3));
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 -- statement that is its own transaction. Says where they stand. One that is there already fails it.
 -- The executions come first, and sorted: whoever creates the same ones waits there, and holds
 -- nothing else. It stands apart from create.sql because the leases are one more part, which every
--- creation would pay for, also with none to insert.
+-- creation would pay for, also with none to insert. The claims are locked until it is committed, as
+-- lease/serving.sql does.
 with core as (
     insert into ff_exec_core (
         partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
@@ -30,7 +31,9 @@ with core as (
     select
         i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
         i.until_ms, i.check_at_ms
-    from unnest($4::ff_lease_row[]) i where (select count(*) from core) >= 0
+    from unnest($4::ff_lease_row[]) i
+    where (select count(*) from core) >= 0
+        and pg_try_advisory_xact_lock(hashtextextended(i.claim_id::text, 0)) is not null
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id

@@ -36,7 +36,9 @@ with put as (
     select
         put.partition_key, put.execution_id, put.epoch, put.claim_id, $3, $3, put.until_ms,
         put.check_at_ms
-    from put where put.claim_id is not null
+    from put
+    where put.claim_id is not null
+        and pg_try_advisory_xact_lock(hashtextextended(put.claim_id::text, 0)) is not null
 ), suspension as (
     update ff_suspension_current s set
         closed_at_ms = i.closed_at_ms, close_reason = i.close_reason,

@@ -1,4 +1,4 @@
--- Grants leases.
+-- Grants leases. Their claims are locked until this is committed, as lease/serving.sql does.
 insert into ff_lease (
     partition_key, execution_id, epoch, claim_id, acquired_at_ms, renewed_at_ms, until_ms,
     check_at_ms
@@ -7,3 +7,4 @@ select
     i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
     i.until_ms, i.check_at_ms
 from unnest($1::ff_lease_row[]) i
+where pg_try_advisory_xact_lock(hashtextextended(i.claim_id::text, 0)) is not null

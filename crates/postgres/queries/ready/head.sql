@@ -1,10 +1,9 @@
 -- The heads of the queues of some lanes ($1) that suit a worker ($2), most urgent first, then
 -- oldest, with their executions and small inputs; each locked, passing over what is locked or was
--- taken since, and how many there were. Of some queues it is known in which ranges ($3: of which
--- queue, $4 to $7: from, $8 to $11: to) anything is left but what vacuum has not removed yet, or is
--- being taken; of each range, $12 places are looked at.
+-- taken since. Of some queues ($3) it is known where they begin ($4 to $7): what lies before was
+-- claimed and waits for vacuum. Of each queue, $8 rows are read; $9 are returned.
 select
-    r.queue, r.rank, r.turn_ms, r.places, r.place, x.ctid as at,
+    r.queue, r.rank, r.turn_ms, r.place, x.ctid as at,
     x.partition_key, x.execution_id, x.version, x.namespace, x.lane_id, x.kind, x.creator,
     x.policy, x.idempotency_key, x.fingerprint, x.created_at_ms, x.priority, x.tags,
     x.deadline_at_ms, x.epoch, x.attempts, x.retries, x.reclaims, x.replays,
@@ -17,15 +16,10 @@ select
     x.end_reason, x.terminal_at_ms, x.retain_until_ms,
     x.input_encoding as encoding, x.input_size as size, x.input as bytes
 from (
-    select
-        r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place,
-        count(*) over () as places
+    select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.place
     from ff_queue q
-    left join unnest(
-        $3::bigint[], $4::integer[], $5::bigint[], $6::smallint[], $7::uuid[], $8::integer[],
-        $9::bigint[], $10::smallint[], $11::uuid[]
-    ) as f (queue, rank, turn_ms, partition_key, execution_id, rank_to, turn_to, partition_to,
-        execution_to) on f.queue = q.queue
+    left join unnest($3::bigint[], $4::integer[], $5::bigint[], $6::smallint[], $7::uuid[])
+        as f (queue, rank, turn_ms, partition_key, execution_id) on f.queue = q.queue
     cross join lateral (
         select r.queue, r.rank, r.turn_ms, r.partition_key, r.execution_id, r.ctid as place
         from ff_ready r
@@ -34,13 +28,8 @@ from (
                 coalesce(f.rank, 0), coalesce(f.turn_ms, 0), coalesce(f.partition_key, 0::smallint),
                 coalesce(f.execution_id, '00000000-0000-0000-0000-000000000000')
             )
-            and (r.rank, r.turn_ms, r.partition_key, r.execution_id) <= (
-                coalesce(f.rank_to, 2147483647), coalesce(f.turn_to, 9223372036854775807),
-                coalesce(f.partition_to, 32767::smallint),
-                coalesce(f.execution_to, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            )
         order by r.rank, r.turn_ms, r.partition_key, r.execution_id
-        limit $12::bigint
+        limit $8::bigint
     ) r
     where q.lane_id = any($1::text[]) and q.capabilities <@ $2::text[]
     order by r.rank, r.turn_ms, r.partition_key, r.execution_id
@@ -49,5 +38,5 @@ join ff_exec_core x
     on x.partition_key = r.partition_key and x.execution_id = r.execution_id
 where x.phase = 'runnable'
 order by r.rank, r.turn_ms, r.partition_key, r.execution_id
-limit $13::bigint
+limit $9::bigint
 for no key update of x skip locked

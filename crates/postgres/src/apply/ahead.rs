@@ -14,8 +14,9 @@ use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::limits::CANCEL_AT_ONCE_MAX;
 use ff_core::row::corrupt;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
-use crate::codec::{self, Params};
+use crate::codec::{self, Params, Reader};
 use crate::connection::Step;
 use crate::graph::read_group;
 use crate::load::{Loaded, read_blob};
@@ -51,12 +52,7 @@ impl Ahead {
     pub fn lock(&self) -> Vec<Step<'static>> {
         match self {
             Self::Ends(ends) => ends.lock(),
-            Self::Cancel(flow) => {
-                // One more than are cancelled at once, to see whether there are.
-                let params =
-                    Params::new().flows(std::iter::once(*flow)).count(CANCEL_AT_ONCE_MAX + 1);
-                vec![Step::Run(ahead::members, params)]
-            }
+            Self::Cancel(flow) => vec![Step::Run(ahead::members, members(*flow))],
         }
     }
 
@@ -64,35 +60,51 @@ impl Ahead {
     pub fn load(&self) -> Vec<Step<'static>> {
         match self {
             Self::Ends(ends) => ends.load(),
-            // They were loaded as they were locked.
-            Self::Cancel(_) => Vec::new(),
+            Self::Cancel(flow) => vec![Step::Run(ahead::open, members(*flow))],
         }
     }
 
     /// Reads the answers to both.
-    pub fn read(
+    pub fn read<'r>(
         &self,
-        locked: &[Vec<Row>],
-        rows: &[Vec<Row>],
+        locked: &'r [Vec<Row>],
+        rows: &'r [Vec<Row>],
         loaded: &mut Loaded,
     ) -> Result<(), StoreError> {
         match self {
             Self::Ends(ends) => ends.read(locked, rows, loaded),
             Self::Cancel(flow) => {
-                read_members(*flow, locked.first().map_or(&[], |rows| rows), loaded)
+                let first =
+                    |answers: &'r [Vec<Row>]| answers.first().map_or(&[][..], Vec::as_slice);
+                read_members(*flow, (first(locked), first(rows)), loaded)
             }
         }
     }
 }
 
+/// One more than are cancelled at once, to see whether there are.
+fn members(flow: FlowId) -> Params<'static> {
+    Params::new().flows(std::iter::once(flow)).count(CANCEL_AT_ONCE_MAX + 1)
+}
+
 /// Reads the members of a flow that is cancelled, unless they are too many to be cancelled at once.
-fn read_members(flow: FlowId, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-    if rows.len() > CANCEL_AT_ONCE_MAX {
+fn read_members(
+    flow: FlowId,
+    (locked, rows): (&[Row], &[Row]),
+    loaded: &mut Loaded,
+) -> Result<(), StoreError> {
+    if locked.len() > CANCEL_AT_ONCE_MAX {
         return Ok(());
     }
+    let locked = locked.iter().map(|row| Reader::new(row).take::<Uuid>("execution_id"));
+    let locked: BTreeSet<Uuid> = locked.collect::<Result<_, _>>()?;
     let mut members = Vec::with_capacity(rows.len());
     for row in rows {
         let (id, read) = codec::read_execution(row)?;
+        if !locked.contains(&id.uuid()) {
+            // It began anew between the two statements: the next round lists them.
+            return Ok(());
+        }
         match read {
             Ok(x) => {
                 let at = row.try_get("at").map_err(|why| corrupt("ctid", id, why))?;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use ff_core::Claimed;
 use ff_core::command::{Command, Traffic};
 use ff_core::execution::{Execution, Next, Runnable, State};
-use ff_core::fold::{Blob, Key, WaitKey, WaitWrites, WorkingSet, WriteSet};
+use ff_core::fold::{Key, WaitKey, WaitWrites, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::keyring::Keyring;
 use ff_core::needs;
@@ -78,20 +78,6 @@ impl Held {
                 known.input = Input::new(work.input.as_ref());
             }
         }
-    }
-
-    /// An execution that goes on, where it stands, and its input; nothing unless all of it is known.
-    pub fn loose(&self, id: ExecutionId) -> Option<(Execution, Tid, Option<Blob>)> {
-        let held = self.lock();
-        let known = held.get(&id)?;
-        let input = match &known.input {
-            Input::Known(input) => Some(input.clone()),
-            Input::Empty => None,
-            Input::Unknown => return None,
-        };
-        let own = known.execution.input_from.is_none();
-        let runnable = matches!(known.execution.state, State::Runnable(_));
-        (own && runnable).then_some((known.execution.clone(), known.at?, input))
     }
 
     /// The keys were read.

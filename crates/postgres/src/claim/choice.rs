@@ -2,20 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ff_core::ClaimAsk;
 use ff_core::command::Command;
 use ff_core::decide::claim::Leased;
-use ff_core::execution::Execution;
 use ff_core::fold::{Blob, BlobRef, WorkingSet, WriteSet};
 use ff_core::ids::ExecutionId;
 use ff_core::limits::CLAIM_BYTES_MAX;
 use ff_core::time::Millis;
-use ff_core::{ClaimAsk, Claimed};
 use uuid::Uuid;
 
 use super::look::{Look, Place};
 use crate::apply::{State, Tape};
-use crate::codec::Tid;
-use crate::write::Places;
 
 /// What the asks are given.
 pub struct Choice {
@@ -100,66 +97,6 @@ impl Choice {
     }
 }
 
-/// What is taken of what this process let go.
-pub struct Taken {
-    /// What that writes.
-    pub set: WriteSet,
-    /// Where it stands.
-    pub places: Places,
-    /// For each ask, in order, what it is given.
-    pub given: Vec<Vec<Claimed>>,
-    /// When it was decided.
-    pub decided_at: Millis,
-}
-
-impl Taken {
-    /// The first in `line` for each ask, if all that stands there is known and can be had.
-    pub fn of(state: &State, asks: &[ClaimAsk], line: Vec<(ExecutionId, Tid)>) -> Option<Self> {
-        let (mut places, mut inputs) = (Places::default(), BTreeMap::new());
-        let mut left = Vec::new();
-        for (id, place) in line {
-            let (x, at, input) = state.loose(id)?;
-            places.ready.insert(id, place);
-            places.executions.insert(id, at);
-            inputs.insert(id, input);
-            left.push(x);
-        }
-        let (mut have, mut commands, mut counts) = (WorkingSet::default(), Vec::new(), Vec::new());
-        for ask in asks {
-            let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
-            let mut count = 0;
-            left.retain(|x| {
-                let fits = count < max && suits(ask, x);
-                if fits {
-                    count += 1;
-                    commands.push(Command::from(ask.claim(x.id)));
-                    have.executions.insert(x.id, Some(x.clone()));
-                }
-                !fits
-            });
-            counts.push(count);
-        }
-        if commands.is_empty() {
-            return None;
-        }
-        let (outcomes, set, decided_at) = state.fold(&commands, &mut have, &mut Tape::default());
-        if outcomes.iter().any(Result::is_err) {
-            return None;
-        }
-        let mut all = super::leases(outcomes).into_iter().map(|leased| {
-            let input = inputs.remove(&leased.execution.id).flatten();
-            Claimed { leased, input }
-        });
-        let given = counts.into_iter().map(|count| all.by_ref().take(count).collect()).collect();
-        Some(Self { set, places, given, decided_at })
-    }
-}
-
-fn suits(ask: &ClaimAsk, x: &Execution) -> bool {
-    ask.lanes.contains(&x.spec.lane)
-        && x.spec.policy.required_capabilities().is_subset(&ask.capabilities)
-}
-
 /// The ids that each ask is to be given.
 fn choose(
     asks: &[ClaimAsk],
@@ -178,7 +115,7 @@ fn choose(
         let granted = granted.entry(ask.claim_id).or_default();
         granted.extend(held);
         let mut ids: Vec<_> = granted.iter().copied().take(max).collect();
-        if ids.is_empty() {
+        if ids.is_empty() && !look.busy.contains(&ask.claim_id) {
             let mut bytes = 0;
             for place in look.places(ask).iter().filter(|place| free(&place.id)) {
                 if taken.contains(&place.id) {

@@ -1,14 +1,13 @@
-//! Where queues begin: a place before which nothing is left, but for a few that are known.
+//! Where queues begin: a floor per queue, before which a scan has found nothing.
 //!
-//! Claimed places leave dead entries at the head of the index until vacuum removes them, which an
-//! open transaction anywhere can keep from happening. Starting where the last claim ended passes
-//! them over; what this process files before that, a retry or something made more urgent, is
-//! looked up by itself, not by walking over the dead from there on. All of this is a hint of this
-//! process: what another one files before it is found by looking from the very beginning, which is
-//! done before a claim comes back empty and about once a second, and never takes more than a small
-//! part of the time.
+//! Claimed rows leave dead entries at the head of the index until vacuum removes them, which an open
+//! transaction anywhere can keep from happening. A scan that starts where the last one ended passes
+//! them over. A floor is a hint of this process. What the process files before it lowers it; what
+//! another process files before it is found by a scan from the very beginning, which is done before a
+//! claim comes back empty and every [`PERIOD`], and takes a small part of the time. Whatever is not
+//! certain drops all floors.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,96 +16,43 @@ use uuid::Uuid;
 
 use crate::codec::partition;
 
-/// Between two looks from the beginning while there is enough to do.
-const PERIOD: Duration = Duration::from_secs(1);
-/// A look from the beginning that took `t` is not repeated before `t` times this has passed.
+/// Between two scans from the beginning while there is enough to do.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The same where such a scan takes long.
+const PERIOD_MAX: Duration = Duration::from_secs(1);
+/// A scan from the beginning that took `t` is not repeated before `t` times this has passed.
 const COST_FACTOR: u32 = 20;
-/// A look that takes no longer than this may always be repeated.
+/// A scan that takes no longer than this may always be repeated.
 const CHEAP: Duration = Duration::from_millis(20);
-/// Looks whose shortest counts: one alone may have met with a busy machine.
-const LOOKS: usize = 3;
-/// Places of a queue that are looked up by themselves; beyond it the queue begins at the first.
-const ALONE_MAX: usize = 32;
-/// For how long others are taken to claim from the same queues that were found to.
-const CONTENDED: Duration = Duration::from_secs(1);
-/// Claims that are remembered as unanswered.
-const EMPTY_MAX: usize = 256;
+/// Scans whose shortest counts: one alone may have met with a busy machine.
+const SCANS: usize = 3;
 
 /// Where the queues begin.
 #[derive(Default)]
 pub struct Heads {
     inner: Mutex<Inner>,
-    /// Whose turn it is to look.
+    /// Whose turn it is to scan.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Inner {
-    heads: BTreeMap<QueueId, Head>,
-    /// Places filed since the look under way began.
-    filed: BTreeMap<QueueId, Head>,
-    /// When the last look from the beginning ended.
-    looked: Option<Instant>,
+    floors: BTreeMap<QueueId, Floor>,
+    /// The first row of each queue that was filed since the scan under way began.
+    filed: BTreeMap<QueueId, Floor>,
+    /// Whether floors were dropped since then.
+    dropped: bool,
+    /// When the last scan from the beginning ended.
+    scanned: Option<Instant>,
     /// How long the last few took.
     took: VecDeque<Duration>,
-    /// When somebody else was last found to claim from the same queues.
-    contended: Option<Instant>,
-    /// Claims that were last answered with nothing, so that nothing is held under them.
-    empty: VecDeque<Uuid>,
 }
 
-/// A place in a queue: rank, turn, and the partition and id of who stands there.
+/// A position in a queue: rank, turn, and the partition and id of the execution.
 pub type Floor = (i32, i64, i16, Uuid);
 
 fn floor_of(ready: &Ready) -> Floor {
     (ready.rank, ready.turn.0, partition(ready.execution), ready.execution.uuid())
-}
-
-/// After every place.
-const LAST: Floor = (i32::MAX, i64::MAX, i16::MAX, Uuid::max());
-
-/// Where one queue begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// From here on anything may stand.
-    pub floor: Floor,
-    /// Before that, only here.
-    pub alone: BTreeSet<Floor>,
-}
-
-impl Head {
-    /// Of a queue in which nothing stands.
-    const NOWHERE: Self = Self { floor: LAST, alone: BTreeSet::new() };
-
-    /// Something was filed. Whether that is before what was known as the beginning.
-    pub fn file(&mut self, place: Floor) -> bool {
-        let before = place < self.floor;
-        if before {
-            self.alone.insert(place);
-            self.bound();
-        }
-        before
-    }
-
-    /// The places to look at, from and to.
-    pub fn ranges(&self) -> impl Iterator<Item = (Floor, Floor)> {
-        let alone = self.alone.iter().map(|place| (*place, *place));
-        alone.chain([(self.floor, LAST)])
-    }
-
-    fn bound(&mut self) {
-        if self.alone.len() > ALONE_MAX {
-            self.begin_at(self.alone.first().copied().unwrap_or(self.floor));
-        }
-    }
-
-    /// Anything may stand from `floor` on.
-    fn begin_at(&mut self, floor: Floor) {
-        if floor < self.floor {
-            self.floor = floor;
-            self.alone.split_off(&floor);
-        }
-    }
 }
 
 impl Heads {
@@ -114,225 +60,142 @@ impl Heads {
         self.inner.lock().expect("no holder of this lock panics")
     }
 
-    /// Waits for a turn to look: until it is over, nobody else looks. What is found is taken to be gone
-    /// before that; whoever fails to take it files it again.
+    /// Waits for a turn to scan: until it is over, no other claim of this process scans. What is found
+    /// is taken to be gone before that; a claim that fails to lease it drops the floors.
     pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 
-    /// Whether somebody else claims from the same queues, as far as is known.
-    pub fn is_contended(&self) -> bool {
-        self.lock().contended.is_some_and(|at| at.elapsed() < CONTENDED)
-    }
-
-    /// What was found was no longer there.
-    pub fn contended(&self) {
-        self.lock().contended = Some(Instant::now());
-    }
-
-    /// A claim begins: the places to start from; none if it should look from the beginning.
-    pub fn begin(&self) -> BTreeMap<QueueId, Head> {
+    /// A scan begins: the floors to start from; none if it should start from the beginning.
+    pub fn begin(&self) -> BTreeMap<QueueId, Floor> {
         let mut inner = self.lock();
         inner.filed.clear();
-        let pause = PERIOD.max(inner.cost().saturating_mul(COST_FACTOR));
-        let due = inner.looked.is_none_or(|ended| ended.elapsed() >= pause);
-        if due { BTreeMap::new() } else { inner.heads.clone() }
+        inner.dropped = false;
+        let pause = inner.cost().saturating_mul(COST_FACTOR).clamp(PERIOD, PERIOD_MAX);
+        let due = inner.scanned.is_none_or(|ended| ended.elapsed() >= pause);
+        if due { BTreeMap::new() } else { inner.floors.clone() }
     }
 
-    /// Whether a claim that found nothing may look again from the beginning: now, or in how long.
-    pub fn again(&self) -> Result<(), Duration> {
+    /// Whether a claim that found nothing may scan from the beginning: now, or in how long.
+    pub fn may_scan(&self) -> Result<(), Duration> {
         let inner = self.lock();
-        let Some(ended) = inner.looked else { return Ok(()) };
-        let left = inner.cost().saturating_mul(COST_FACTOR).saturating_sub(ended.elapsed());
-        if inner.cost() <= CHEAP || left.is_zero() { Ok(()) } else { Err(left) }
+        let Some(ended) = inner.scanned.filter(|_| inner.cost() > CHEAP) else { return Ok(()) };
+        let left = PERIOD.saturating_sub(ended.elapsed());
+        if left.is_zero() { Ok(()) } else { Err(left) }
     }
 
-    /// A claim looked from the beginning.
-    pub fn looked(&self) {
-        self.lock().looked = Some(Instant::now());
-    }
-
-    /// Finding out whether there is anything at all took so long, which is what passing over dead
-    /// entries costs.
-    pub fn cost(&self, took: Duration) {
+    /// A scan from the beginning took so long, which is what passing over dead entries costs.
+    pub fn scanned(&self, took: Duration) {
         let mut inner = self.lock();
-        inner.looked = Some(Instant::now());
+        inner.scanned = Some(Instant::now());
         inner.took.push_back(took);
-        if inner.took.len() > LOOKS {
+        if inner.took.len() > SCANS {
             inner.took.pop_front();
         }
     }
 
-    /// A claim that looked from `known` on has left nothing before `reached` of what it looked at.
-    pub fn raise(&self, known: &BTreeMap<QueueId, Head>, reached: &BTreeMap<QueueId, Floor>) {
+    /// A scan has left nothing before `reached`.
+    pub fn raise(&self, reached: &BTreeMap<QueueId, Floor>) {
         let mut inner = self.lock();
+        if inner.dropped {
+            return;
+        }
         for (queue, &reached) in reached {
-            let mut head = match known.get(queue) {
-                Some(known) if reached < known.floor => Head {
-                    floor: known.floor,
-                    alone: known.alone.range(reached..).copied().collect(),
-                },
-                Some(_) | None => Head { floor: reached, alone: BTreeSet::new() },
-            };
-            if let Some(filed) = inner.filed.get(queue) {
-                head.begin_at(filed.floor);
-                for place in &filed.alone {
-                    head.file(*place);
-                }
-            }
-            inner.heads.insert(*queue, head);
+            let filed = inner.filed.get(queue).copied();
+            inner.floors.insert(*queue, filed.map_or(reached, |filed| filed.min(reached)));
         }
     }
 
-    /// Of some claims, those of which it is not known that nothing is held under them.
-    pub fn unasked(&self, claims: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
-        let inner = self.lock();
-        claims.filter(|claim| !inner.empty.contains(claim)).collect()
-    }
-
-    /// Claims were answered with nothing.
-    pub fn asked(&self, claims: impl Iterator<Item = Uuid>) {
+    /// Rows were filed.
+    pub fn file<'r>(&self, rows: impl Iterator<Item = &'r Ready>) {
         let mut inner = self.lock();
-        for claim in claims {
-            if !inner.empty.contains(&claim) {
-                inner.empty.push_back(claim);
-            }
-        }
-        while inner.empty.len() > EMPTY_MAX {
-            inner.empty.pop_front();
-        }
-    }
-
-    /// Claims are about to be given something, whether or not we hear of it.
-    pub fn granting(&self, claims: impl Iterator<Item = Uuid>) {
-        let mut inner = self.lock();
-        for claim in claims {
-            inner.empty.retain(|known| *known != claim);
-        }
-    }
-
-    /// Places were filed.
-    pub fn file<'r>(&self, places: impl Iterator<Item = &'r Ready>) {
-        let mut inner = self.lock();
-        for ready in places {
+        for ready in rows {
             inner.file(ready.queue, floor_of(ready));
         }
     }
 
-    /// Places were taken, whether or not by who looked there.
-    pub fn gone<'r>(&self, places: impl Iterator<Item = &'r Ready>) {
+    /// Rows may stand anywhere.
+    pub fn drop_floors(&self) {
         let mut inner = self.lock();
-        for ready in places {
-            let Inner { heads, filed, .. } = &mut *inner;
-            for head in [heads, filed].into_iter().filter_map(|all| all.get_mut(&ready.queue)) {
-                head.alone.remove(&floor_of(ready));
-            }
-        }
-    }
-
-    /// Places were filed by promotion.
-    pub fn file_at(&self, places: impl Iterator<Item = (QueueId, Floor)>) {
-        let mut inner = self.lock();
-        for (queue, floor) in places {
-            inner.file(queue, floor);
-        }
+        inner.floors.clear();
+        inner.dropped = true;
     }
 }
 
 impl Inner {
-    /// What a look from the beginning costs, as far as is known.
+    /// What a scan from the beginning costs, as far as is known.
     fn cost(&self) -> Duration {
-        if self.took.len() < LOOKS {
+        if self.took.len() < SCANS {
             return Duration::ZERO;
         }
         self.took.iter().min().copied().unwrap_or_default()
     }
 
-    fn file(&mut self, queue: QueueId, place: Floor) {
-        if let Some(head) = self.heads.get_mut(&queue) {
-            head.file(place);
+    fn file(&mut self, queue: QueueId, row: Floor) {
+        if let Some(floor) = self.floors.get_mut(&queue) {
+            *floor = row.min(*floor);
         }
-        self.filed.entry(queue).or_insert(Head::NOWHERE).file(place);
+        let filed = self.filed.entry(queue).or_insert(row);
+        *filed = row.min(*filed);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ff_core::ids::ExecutionId;
+    use ff_core::time::Millis;
+
     use super::*;
 
     const QUEUE: QueueId = QueueId(7);
 
-    fn at(rank: i32, turn: i64) -> Floor {
-        (rank, turn, 0, Uuid::nil())
+    fn row(turn: i64) -> Ready {
+        let execution = ExecutionId::solo(Uuid::from_u128(9));
+        Ready { rank: 9_000, turn: Millis(turn), execution, queue: QUEUE }
     }
 
-    fn heads_at(floor: Floor) -> Heads {
+    fn heads_at(turn: i64) -> Heads {
         let heads = Heads::default();
-        heads.looked();
-        heads.raise(&BTreeMap::new(), &BTreeMap::from([(QUEUE, floor)]));
+        heads.scanned(Duration::ZERO);
+        heads.raise(&BTreeMap::from([(QUEUE, floor_of(&row(turn)))]));
         heads
     }
 
-    fn ranges(heads: &Heads) -> Vec<(Floor, Floor)> {
-        heads.begin().get(&QUEUE).into_iter().flat_map(Head::ranges).collect()
+    fn begin(heads: &Heads) -> Option<i64> {
+        heads.begin().get(&QUEUE).map(|floor| floor.1)
     }
 
     #[test]
-    fn what_is_filed_before_the_beginning_is_looked_up_by_itself() {
-        let heads = heads_at(at(9_000, 500));
-        heads.file_at(
-            [(QUEUE, at(8_990, 3)), (QUEUE, at(9_000, 400)), (QUEUE, at(9_000, 900))].into_iter(),
-        );
-        let alone = [(at(8_990, 3), at(8_990, 3)), (at(9_000, 400), at(9_000, 400))];
-        assert_eq!(ranges(&heads), [alone[0], alone[1], (at(9_000, 500), LAST)]);
+    fn a_row_filed_before_the_floor_lowers_it() {
+        let heads = heads_at(500);
+        heads.file([row(900)].iter());
+        assert_eq!(begin(&heads), Some(500));
+        heads.file([row(400), row(450)].iter());
+        assert_eq!(begin(&heads), Some(400));
     }
 
     #[test]
-    fn a_claim_that_goes_beyond_them_leaves_none_and_keeps_what_was_filed_meanwhile() {
-        let heads = heads_at(at(9_000, 500));
-        heads.file_at([(QUEUE, at(8_990, 3))].into_iter());
-        let known = heads.begin();
-        heads.file_at([(QUEUE, at(9_000, 520)), (QUEUE, at(9_000, 700))].into_iter());
-        heads.raise(&known, &BTreeMap::from([(QUEUE, at(9_000, 600))]));
-        let expected = [(at(9_000, 520), at(9_000, 520)), (at(9_000, 600), LAST)];
-        assert_eq!(ranges(&heads), expected);
+    fn a_scan_keeps_the_floor_at_rows_that_were_filed_while_it_ran() {
+        let heads = heads_at(500);
+        assert_eq!(begin(&heads), Some(500));
+        heads.file([row(520), row(510)].iter());
+        heads.raise(&BTreeMap::from([(QUEUE, floor_of(&row(600)))]));
+        assert_eq!(begin(&heads), Some(510));
     }
 
     #[test]
-    fn what_was_taken_without_looking_is_not_looked_up() {
-        let heads = heads_at(at(9_000, 500));
-        let of = |number: u128| Ready {
-            rank: 8_990,
-            turn: ff_core::time::Millis(3),
-            execution: ff_core::ids::ExecutionId::solo(Uuid::from_u128(number)),
-            queue: QUEUE,
-        };
-        heads.file([of(1), of(2)].iter());
-        heads.gone([of(1)].iter());
-        assert_eq!(ranges(&heads), [(floor_of(&of(2)), floor_of(&of(2))), (at(9_000, 500), LAST)]);
+    fn a_scan_that_ran_while_floors_were_dropped_sets_none() {
+        let heads = heads_at(500);
+        begin(&heads);
+        heads.drop_floors();
+        heads.raise(&BTreeMap::from([(QUEUE, floor_of(&row(600)))]));
+        assert_eq!(begin(&heads), None);
     }
 
     #[test]
-    fn a_claim_that_ends_among_them_leaves_the_others() {
-        let heads = heads_at(at(9_000, 500));
-        heads.file_at([(QUEUE, at(8_990, 3)), (QUEUE, at(8_990, 9))].into_iter());
-        let known = heads.begin();
-        heads.raise(&known, &BTreeMap::from([(QUEUE, at(8_990, 9))]));
-        assert_eq!(ranges(&heads), [(at(8_990, 9), at(8_990, 9)), (at(9_000, 500), LAST)]);
-    }
-
-    #[test]
-    fn a_queue_with_too_many_of_them_begins_at_the_first() {
-        let heads = heads_at(at(9_000, 500));
-        let places =
-            (0..=ALONE_MAX).map(|n| (QUEUE, at(9_000, 100 + i64::try_from(n).unwrap_or(0))));
-        heads.file_at(places.clone());
-        assert_eq!(ranges(&heads), [(at(9_000, 100), LAST)]);
-        // The same while a claim is under way.
-        let heads = heads_at(at(9_000, 50));
-        let known = heads.begin();
-        heads.file_at(places);
-        heads.raise(&known, &BTreeMap::from([(QUEUE, at(9_000, 500))]));
-        assert_eq!(ranges(&heads), [(at(9_000, 100), LAST)]);
+    fn a_scan_from_the_beginning_is_repeated_after_a_tenth_of_a_second() {
+        let heads = heads_at(500);
+        heads.lock().scanned = Instant::now().checked_sub(PERIOD);
+        assert_eq!(begin(&heads), None);
     }
 }

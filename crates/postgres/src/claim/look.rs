@@ -1,7 +1,7 @@
 //! What a claim finds: due delays, work it was given before, and the heads of the queues.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ff_core::ClaimAsk;
@@ -20,7 +20,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::choice::Choice;
-use super::heads::{Floor, Head};
+use super::heads::Floor;
 use super::passed::Passed;
 use crate::apply::State;
 use crate::codec::{Params, Reader, Tid, partition, read_encoding, read_row};
@@ -93,8 +93,6 @@ pub struct Place {
     pub queue: QueueId,
     /// Where in it.
     pub floor: Floor,
-    /// How many places the look passed, this one included.
-    pub places: i64,
     /// Where the place and the execution stand in their tables.
     pub at: (Tid, Tid),
     /// Which.
@@ -112,18 +110,16 @@ pub struct Place {
 /// What a claim looks at.
 pub struct Look<'a> {
     asks: &'a [ClaimAsk],
-    /// Whether it may be a repeat, whatever the asks say.
-    again: bool,
-    /// Whether it locks what it finds.
-    locks: bool,
     now: Millis,
-    begin: BTreeMap<QueueId, Head>,
+    begin: BTreeMap<QueueId, Floor>,
     /// Asks for the same lanes with the same capabilities look together.
     groups: Vec<&'a ClaimAsk>,
     extra: usize,
     spare: usize,
     /// Delays moved.
     pub promoted: Promoted,
+    /// Claims that another transaction is serving at this moment: an earlier try of the same.
+    pub busy: BTreeSet<Uuid>,
     /// What earlier tries of the claims were given.
     pub held: BTreeMap<Uuid, Vec<ExecutionId>>,
     /// The executions of those.
@@ -135,12 +131,7 @@ pub struct Look<'a> {
 
 impl<'a> Look<'a> {
     /// Looks from where queues are known to begin.
-    pub fn new(
-        (asks, again): (&'a [ClaimAsk], bool),
-        now: Millis,
-        begin: BTreeMap<QueueId, Head>,
-        wide: bool,
-    ) -> Self {
+    pub fn new(asks: &'a [ClaimAsk], now: Millis, begin: BTreeMap<QueueId, Floor>) -> Self {
         let mut groups: Vec<&ClaimAsk> = Vec::new();
         for ask in asks {
             if !groups.iter().any(|group| group.looks_where(ask)) {
@@ -149,14 +140,13 @@ impl<'a> Look<'a> {
         }
         Self {
             asks,
-            again,
-            locks: true,
             now,
             begin,
             groups,
             extra: 0,
-            spare: SPARE[usize::from(wide)],
+            spare: SPARE[0],
             promoted: Promoted::default(),
+            busy: BTreeSet::new(),
             held: BTreeMap::new(),
             known: BTreeMap::new(),
             passed: Passed::default(),
@@ -175,66 +165,88 @@ impl<'a> Look<'a> {
         self.heads.iter().all(Vec::is_empty)
     }
 
-    /// How many places it came by, whether or not they could be had.
-    pub fn count(&self) -> usize {
-        let first = self.heads.iter().filter_map(|places| places.first());
-        first.map(|place| usize::try_from(place.places).unwrap_or(usize::MAX)).sum()
-    }
-
     fn limit(&self) -> usize {
         let max = |ask: &ClaimAsk| usize::try_from(ask.max).unwrap_or(usize::MAX);
         self.asks.iter().map(max).sum::<usize>() + self.extra
     }
 
-    /// A look that locks nothing and moves no delays; whether it found all that there is to know.
-    pub async fn glance(
+    /// The first flight: what the claims were given before, due delays, and the heads of the queues
+    /// from their floors on.
+    pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        let everywhere = self.begin.is_empty();
+        let claims: BTreeSet<Uuid> = self.asks.iter().map(|ask| ask.claim_id).collect();
+        let ids = || Params::new().all(claims.iter().copied(), Type::UUID_ARRAY);
+        let mut steps = vec![
+            Step::Begin,
+            Step::Run(lease::serving, ids()),
+            Step::Run(lease::by_claim, ids().number(self.now.0)),
+            promotion(self.now),
+        ];
+        steps.extend(self.head_steps());
+        let answers = session.fly(&steps).await?;
+        drop(steps);
+        if everywhere {
+            state.heads.scanned(begun.elapsed());
+        }
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let (serving, held, promoted) = (next(), next(), next());
+        self.promoted = Promoted::read(&[promoted])?;
+        self.read_heads(answers.collect())?;
+        self.busy = claims;
+        for row in &serving {
+            self.busy.remove(&Reader::new(row).take::<Uuid>("claim_id")?);
+        }
+        self.load_held(session, &held).await?;
+        if self.moved_before() { self.look(session).await } else { self.find_passed(session).await }
+    }
+
+    /// Nothing was found: scans every queue from its beginning. Whether there is anything at all, held
+    /// by others or not.
+    pub async fn everywhere(
         &mut self,
         state: &State,
         session: &mut Session<'_>,
     ) -> Result<bool, Trouble> {
-        self.locks = false;
-        let heads = session.fly(&self.head_steps()).await;
-        self.locks = true;
-        self.read_heads(state, heads?)?;
-        let plain = |place: &Place| {
-            place.execution.as_ref().is_ok_and(|execution| execution.input_from.is_none())
+        let begun = Instant::now();
+        self.begin.clear();
+        self.spare = SPARE[1];
+        let any = |ask: &&'a ClaimAsk| {
+            let params = Params::new()
+                .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
+                .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY);
+            Step::Run(ready::any, params)
         };
-        Ok(!self.found_nothing() && self.heads.iter().flatten().all(plain))
-    }
-
-    /// The first flight, and whatever it shows to be needed besides.
-    pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
-        let promotes = state.delays.is_due(self.now);
-        let known = self.asks.iter().filter(|ask| self.again || !ask.fresh);
-        let asked = state.heads.unasked(known.map(|ask| ask.claim_id));
-        let mut steps = vec![Step::Begin];
-        if promotes {
-            steps.push(promotion(self.now));
-        }
-        if !asked.is_empty() {
-            let params = Params::new().all(asked.iter().copied(), Type::UUID_ARRAY);
-            steps.push(Step::Run(lease::by_claim, params.number(self.now.0)));
-        }
-        steps.extend(self.head_steps());
+        let mut steps = self.head_steps();
+        steps.extend(self.groups.iter().map(any));
         let mut answers = session.fly(&steps).await?;
         drop(steps);
-        let heads = answers.split_off(usize::from(promotes) + usize::from(!asked.is_empty()));
-        self.read_heads(state, heads)?;
-        if !asked.is_empty() {
-            let held = answers.pop().unwrap_or_default();
-            self.load_held(session, &held).await?;
-        }
-        if promotes {
-            self.promoted = Promoted::read(&answers)?;
-            self.promoted.next = self.promoted.next(session, self.now).await?;
-            state.delays.promoted(self.promoted.next);
-        }
-        // A delay that was moved to before where we looked is next in line.
+        state.heads.scanned(begun.elapsed());
+        let any = answers.split_off(self.groups.len());
+        self.read_heads(answers)?;
+        self.find_passed(session).await?;
+        let mut found = any.iter().flatten().map(|row| Reader::new(row).take::<bool>("any"));
+        Ok(found.try_fold(false, |any, row| row.map(|row| any || row))?)
+    }
+
+    /// Whether delays were moved to before where it began: they are next in line.
+    fn moved_before(&mut self) -> bool {
         let mut before = false;
         for (queue, floor) in &self.promoted.moved {
-            before |= self.begin.get_mut(queue).is_some_and(|head| head.file(*floor));
+            if self.begin.get(queue).is_some_and(|begin| floor < begin) {
+                self.begin.insert(*queue, *floor);
+                before = true;
+            }
         }
-        if before { self.look(state, session).await } else { self.find_passed(session).await }
+        before
+    }
+
+    /// When the first of those that were found and wait for a time can be had: by the clock of the
+    /// process that moved them, that is over.
+    pub fn waits_until(&self) -> Option<Millis> {
+        let found = self.heads.iter().flatten().filter_map(|place| place.execution.as_ref().ok());
+        found.filter_map(|x| x.waits_until()).filter(|until| *until > self.now).min()
     }
 
     /// Finds the results that take the place of inputs. What cannot be told its input is passed
@@ -283,72 +295,35 @@ impl<'a> Look<'a> {
     }
 
     /// Looks again, at more.
-    pub async fn again(
-        &mut self,
-        state: &State,
-        session: &mut Session<'_>,
-        extra: usize,
-    ) -> Result<(), Trouble> {
+    pub async fn again(&mut self, session: &mut Session<'_>, extra: usize) -> Result<(), Trouble> {
         self.extra = extra;
-        self.look(state, session).await
+        self.look(session).await
     }
 
-    /// Nothing was found: ends the transaction, and says whether there is anything at all, if that
-    /// is cheap to find out or was not done lately; else how long to wait until it may be done.
-    pub async fn is_there_any(
-        &self,
-        state: &State,
-        session: &mut Session<'_>,
-    ) -> Result<Result<bool, Duration>, Trouble> {
-        let end = session.is_open().then_some(Step::Commit);
-        if let Err(wait) = state.heads.again() {
-            session.fly(end.as_slice()).await?;
-            return Ok(Err(wait));
-        }
-        let begun = Instant::now();
-        let any = |ask: &&'a ClaimAsk| {
-            let params = Params::new()
-                .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
-                .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY);
-            Step::Run(ready::any, params)
-        };
-        let steps = self.groups.iter().map(any).chain(end).collect::<Vec<_>>();
-        let answers = session.fly(&steps).await?;
-        state.heads.cost(begun.elapsed());
-        let mut found = answers.iter().flatten().map(|row| Reader::new(row).take::<bool>("any"));
-        Ok(Ok(found.try_fold(false, |any, row| row.map(|row| any || row))?))
-    }
-
-    async fn look(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
+    async fn look(&mut self, session: &mut Session<'_>) -> Result<(), Trouble> {
         let answers = session.fly(&self.head_steps()).await?;
-        self.read_heads(state, answers)?;
+        self.read_heads(answers)?;
         self.find_passed(session).await
     }
 
     fn head_steps(&self) -> Vec<Step<'a>> {
-        let ranges = |(queue, head): (&QueueId, &Head)| {
-            let queue = queue.0;
-            head.ranges().map(move |range| (queue, range)).collect::<Vec<_>>()
-        };
-        let ranges: Vec<(i64, (Floor, Floor))> = self.begin.iter().flat_map(ranges).collect();
         let limit = self.limit();
         let step = |ask: &&'a ClaimAsk| {
+            let floors = self.begin.values();
             let params = Params::new()
                 .all(ask.lanes.iter().map(|lane| lane.as_str()), Type::TEXT_ARRAY)
                 .all(ask.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY)
-                .all(ranges.iter().map(|(queue, _)| *queue), Type::INT8_ARRAY);
-            let params = floors(params, ranges.iter().map(|(_, (from, _))| *from));
-            let params = floors(params, ranges.iter().map(|(_, (_, to))| *to));
-            let sql = if self.locks { ready::head } else { ready::glance };
-            Step::Run(sql, params.count(limit + self.spare).count(limit))
+                .all(self.begin.keys().map(|queue| queue.0), Type::INT8_ARRAY)
+                .all(floors.clone().map(|floor| floor.0), Type::INT4_ARRAY)
+                .all(floors.clone().map(|floor| floor.1), Type::INT8_ARRAY)
+                .all(floors.clone().map(|floor| floor.2), Type::INT2_ARRAY)
+                .all(floors.map(|floor| floor.3), Type::UUID_ARRAY);
+            Step::Run(ready::head, params.count(limit + self.spare).count(limit))
         };
         self.groups.iter().map(step).collect()
     }
 
-    fn read_heads(&mut self, state: &State, answers: Vec<Vec<Row>>) -> Result<(), StoreError> {
-        if self.begin.is_empty() {
-            state.heads.looked();
-        }
+    fn read_heads(&mut self, answers: Vec<Vec<Row>>) -> Result<(), StoreError> {
         let read = |rows: Vec<Row>| rows.iter().map(read_place).collect::<Result<_, _>>();
         self.heads = answers.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(())
@@ -363,28 +338,6 @@ impl<'a> Look<'a> {
             places.executions.insert(place.id, place.at.1);
         }
         places
-    }
-
-    /// Where it knew the queues to begin.
-    pub fn known_heads(&self) -> &BTreeMap<QueueId, Head> {
-        &self.begin
-    }
-
-    /// The delays that were moved and not leased.
-    pub fn moved(&self, leased: &[Vec<Leased>]) -> Vec<(QueueId, Floor)> {
-        let gone: BTreeSet<_> =
-            leased.iter().flatten().map(|one| one.execution.id.uuid()).collect();
-        let left = self.promoted.moved.iter().filter(|(_, floor)| !gone.contains(&floor.3));
-        left.copied().collect()
-    }
-
-    /// The places found before where the queues were taken to begin because of them.
-    pub fn left(&self, reached: &BTreeMap<QueueId, Floor>) -> Vec<(QueueId, Floor)> {
-        let places = self.heads.iter().flatten();
-        let before = places.filter(|place| {
-            reached.get(&place.queue).is_some_and(|reached| place.floor <= *reached)
-        });
-        before.map(|place| (place.queue, place.floor)).collect()
     }
 
     /// How far the queues are empty once `leased` is gone from them: to the first place that was
@@ -410,19 +363,10 @@ impl<'a> Look<'a> {
     }
 }
 
-fn floors(params: Params<'_>, all: impl Iterator<Item = Floor> + Clone) -> Params<'_> {
-    params
-        .all(all.clone().map(|floor| floor.0), Type::INT4_ARRAY)
-        .all(all.clone().map(|floor| floor.1), Type::INT8_ARRAY)
-        .all(all.clone().map(|floor| floor.2), Type::INT2_ARRAY)
-        .all(all.map(|floor| floor.3), Type::UUID_ARRAY)
-}
-
 fn read_place(row: &Row) -> Result<Place, StoreError> {
     let mut r = Reader::new(row);
     let queue = QueueId(r.take("queue")?);
     let (rank, turn) = (r.take("rank")?, r.take("turn_ms")?);
-    let places = r.take("places")?;
     let at = (r.take("place")?, r.take("at")?);
     let mut ahead = r.clone();
     let id = ahead.id()?;
@@ -438,11 +382,11 @@ fn read_place(row: &Row) -> Result<Place, StoreError> {
     let read = columns.and_then(|columns| Ok((columns.read(None)?, rest(&mut r)?)));
     Ok(match read {
         Ok((execution, (encoding, size, bytes))) => {
-            Place { queue, floor, places, at, id, execution: Ok(execution), encoding, size, bytes }
+            Place { queue, floor, at, id, execution: Ok(execution), encoding, size, bytes }
         }
         Err(error) => {
             let (encoding, size, bytes) = (None, None, None);
-            Place { queue, floor, places, at, id, execution: Err(error), encoding, size, bytes }
+            Place { queue, floor, at, id, execution: Err(error), encoding, size, bytes }
         }
     })
 }

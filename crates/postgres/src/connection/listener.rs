@@ -137,11 +137,18 @@ impl Signals {
         }
     }
 
-    /// What others have yet to be told; they are about to be.
-    fn untold(&self) -> Option<String> {
-        let untold = NOTES.iter().zip(&self.untold);
-        let told = untold.filter(|(_, untold)| untold.swap(false, Ordering::SeqCst));
-        self.signed(told.map(|((_, letter), _)| *letter))
+    /// What others have yet to be notified of, taken off the list; whoever takes it and fails to
+    /// notify puts it back.
+    fn take_untold(&self) -> Vec<usize> {
+        let untold = self.untold.iter().enumerate();
+        let taken = untold.filter(|(_, untold)| untold.swap(false, Ordering::SeqCst));
+        taken.map(|(at, _)| at).collect()
+    }
+
+    fn put_back(&self, taken: &[usize]) {
+        for at in taken {
+            self.untold[*at].store(true, Ordering::SeqCst);
+        }
     }
 
     fn signed(&self, letters: impl Iterator<Item = char>) -> Option<String> {
@@ -274,8 +281,10 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             // Whatever came before the lock was told to nobody: look again.
             wake_all(signals);
         }
-        if let Some(note) = signals.untold() {
-            let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
+        let untold = signals.take_untold();
+        if let Some(note) = signals.signed(untold.iter().map(|at| NOTES[*at].1)) {
+            let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await;
+            let heard = heard.inspect_err(|_| signals.put_back(&untold))?;
             let now = Some(Instant::now());
             *signals.told() = Told { at: now, heard: now.filter(|_| !heard.is_empty()) };
             tokio::time::sleep(if heard.is_empty() { PAUSE_UNHEARD } else { PAUSE }).await;

@@ -14,6 +14,7 @@ mod file {
 }
 mod flows;
 mod histories;
+mod late;
 mod line;
 mod places;
 mod plans;

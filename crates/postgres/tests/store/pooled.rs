@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ff_backend_postgres::{Options, Postgres};
 use ff_conformance::cases::calls::retrying;
+use ff_conformance::world::lane;
 use ff_conformance::{Dial, Dice, Store};
+use ff_core::ClaimAsk;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::create::Create;
@@ -111,9 +113,11 @@ async fn a_claim_that_moves_a_full_batch_of_delays_stays_one_transaction() {
             outcome.unwrap();
         }
         w.pass(1_000);
+        let elsewhere = ClaimAsk { lanes: vec![lane("elsewhere")], ..w.ask(5) };
+        let claims = w.store.backend.claim(&[elsewhere]).await.unwrap();
+        assert_eq!(claims.next_due, later, "a hundred delays are over and not yet moved");
         let claims = w.store.backend.claim(&[w.ask(5)]).await.unwrap();
         assert_eq!(claims.given[0].len(), 5);
-        assert_eq!(claims.next_due, later, "a hundred delays are over and not yet moved");
     })
     .await;
 }

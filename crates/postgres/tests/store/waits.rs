@@ -182,15 +182,11 @@ async fn what_was_suspended_and_resumed_elsewhere_is_held_anew() {
     assert_eq!(holder.state(id).await, PublicState::Completed);
 }
 
-/// Claims up to `max`, under an id that nobody has used.
-async fn claim_new_of(world: &World, max: u32) -> Claims {
+/// Claims up to `max`.
+async fn claim(world: &World, max: u32) -> Vec<ff_core::ExecutionId> {
     let lanes = vec![world.draft().lane];
-    let ask = ff_core::ClaimAsk { lanes, fresh: true, ..ask("default", max) };
-    world.store.backend.claim(&[ask]).await.unwrap()
-}
-
-async fn claim_new(world: &World, max: u32) -> Vec<ff_core::ExecutionId> {
-    ids(&claim_new_of(world, max).await)
+    let ask = ff_core::ClaimAsk { lanes, ..ask("default", max) };
+    ids(&world.store.backend.claim(&[ask]).await.unwrap())
 }
 
 fn ids(claims: &Claims) -> Vec<ff_core::ExecutionId> {
@@ -210,7 +206,7 @@ async fn suspended(world: &World, priorities: &[i32]) -> Vec<Mailbox> {
         mailboxes.push(world.suspend(world.pause(id, fence)).await.remove(0));
     }
     // Nothing is left, and the store knows.
-    assert!(claim_new(world, 1).await.is_empty());
+    assert!(claim(world, 1).await.is_empty());
     mailboxes
 }
 
@@ -224,13 +220,11 @@ async fn what_was_let_go_here_is_claimed_in_its_order() {
         assert_eq!(effect, Effect::ConditionSatisfied);
     }
     let [low, high, middle] = [0, 1, 2].map(|at: usize| mailboxes[at].id);
-    let claims = claim_new_of(&world, 2).await;
-    assert_eq!(ids(&claims), [high, middle]);
-    assert!(!claims.emptied, "what others filed since the last look is not known");
+    assert_eq!(claim(&world, 2).await, [high, middle]);
     // What is created meanwhile has its place among them.
     let of = Create { priority: 15, ..draft(&world) };
     let new = create(world.store.backend.as_ref(), of).await;
-    assert_eq!(claim_new(&world, 2).await, [new, low]);
+    assert_eq!(claim(&world, 2).await, [new, low]);
     audit::audit(&(world.store.dump)(), world.now());
 }
 
@@ -240,17 +234,17 @@ async fn what_somebody_holds_for_long_holds_up_no_claim() {
     let world = stores.open().await;
     let backend = world.store.backend.as_ref();
     create(backend, draft(&world)).await;
-    assert_eq!(claim_new(&world, 1).await.len(), 1, "where the queue begins is known from here on");
+    assert_eq!(claim(&world, 1).await.len(), 1, "where the queue begins is known from here on");
     let held = create(backend, draft(&world)).await;
     let free = create(backend, draft(&world)).await;
     let mut other = stores.connect().await;
     let lock = other.transaction().await.unwrap();
     let sql = "select from ff_exec_core where execution_id = $1 for update";
     assert_eq!(lock.query(sql, &[&held.uuid()]).await.unwrap().len(), 1);
-    let claim = tokio::time::timeout(Duration::from_secs(3), claim_new(&world, 2));
-    assert_eq!(claim.await.expect("it waits for nobody for long"), [free]);
+    let found = tokio::time::timeout(Duration::from_secs(3), claim(&world, 2));
+    assert_eq!(found.await.expect("it waits for nobody for long"), [free]);
     lock.rollback().await.unwrap();
-    assert_eq!(claim_new(&world, 2).await, [held]);
+    assert_eq!(claim(&world, 2).await, [held]);
     audit::audit(&(world.store.dump)(), world.now());
 }
 
@@ -262,9 +256,9 @@ async fn what_was_let_go_here_and_taken_elsewhere_is_not_given_from_memory() {
     for mailbox in &mailboxes {
         here.deliver(mailbox.signal(&here, "go")).await;
     }
-    assert_eq!(claim_new(&there, 1).await, [mailboxes[0].id]);
+    assert_eq!(claim(&there, 1).await, [mailboxes[0].id]);
     there.cancel(mailboxes[1].id).await.unwrap();
-    assert_eq!(claim_new(&here, 3).await, [mailboxes[2].id]);
+    assert_eq!(claim(&here, 3).await, [mailboxes[2].id]);
     audit::audit(&(here.store.dump)(), here.now());
 }
 

@@ -87,8 +87,8 @@ impl<O: Observer> Observed<O> {
 
 #[async_trait]
 impl<O: Observer> Fabric for Observed<O> {
-    async fn claim(&self, ask: &ClaimAsk, wait: Duration, again: bool) -> Result<Vec<Work>, Error> {
-        self.call(Call::Claim, self.inner.claim(ask, wait, again)).await
+    async fn claim(&self, ask: &ClaimAsk, wait: Duration) -> Result<Vec<Work>, Error> {
+        self.call(Call::Claim, self.inner.claim(ask, wait)).await
     }
 
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {

@@ -70,13 +70,11 @@ pub async fn claim(crew: Arc<Crew>, ask: ClaimAsk) -> Result<(), Error> {
 /// and the answer lost.
 async fn patiently(crew: &Crew, ask: &ClaimAsk) -> Result<Vec<Work>, Error> {
     let mut pauses = Pauses::default();
-    let mut again = false;
     loop {
-        match crew.fabric.claim(ask, WAIT, again).await {
+        match crew.fabric.claim(ask, WAIT).await {
             Err(error) if error.retryable() => {
                 tracing::warn!(%error, "cannot claim yet");
                 pauses.next().await;
-                again = true;
             }
             done => return done,
         }

@@ -58,7 +58,6 @@ impl Caller<'_> {
             capabilities: BTreeSet::new(),
             lease_ttl_ms,
             max: 1,
-            fresh: false,
         };
         loop {
             match self.backend.claim(std::slice::from_ref(&ask)).await {

@@ -60,7 +60,6 @@ fn ask(name: &str, max: u32) -> ClaimAsk {
         capabilities: BTreeSet::new(),
         lease_ttl_ms: world::TTL_MS,
         max,
-        fresh: false,
     }
 }
 

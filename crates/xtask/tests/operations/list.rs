@@ -34,7 +34,6 @@ const STEERING: &[Operation] = &[
 
 const WORKING: &[Operation] = &[
     ("claim", "claim", "", "claim claim_id reclaim promotion"),
-    ("claim_new", "claim", "", "claim flow_starts"),
     ("renew_lease", "renew_leases", "", "lease clock"),
     ("renew_leases", "renew_leases", "", "lease clock"),
     ("report_progress", "report_progress report", "", "complete"),
