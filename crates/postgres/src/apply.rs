@@ -33,13 +33,11 @@ use crate::statements::signing_key;
 use crate::write::{Places, Rows, read_places};
 
 mod ahead;
-pub mod dispatches;
 mod graphs;
 mod held;
 mod rounds;
 mod waits;
 
-use dispatches::Dispatches;
 use graphs::Graphs;
 use held::{Held, Recalled};
 use rounds::{Found, Known, gather};
@@ -64,8 +62,6 @@ pub struct State {
     pub signals: Arc<Signals>,
     /// Where the queues begin.
     pub heads: Heads,
-    /// Ends of members that their flows are to be told.
-    pub dispatches: Dispatches,
     /// How far the groups that wait were looked at.
     pub walk: Walk,
     /// Queues that are registered for certain.
@@ -112,7 +108,6 @@ impl State {
             entropy: Mutex::new(entropy),
             signals,
             heads: Heads::default(),
-            dispatches: Dispatches::default(),
             walk: Walk::default(),
             queues: Mutex::default(),
             held: Held::default(),
@@ -149,7 +144,6 @@ impl State {
         self.held.learn(set, &places.executions);
         self.graphs.learn(set);
         self.heads.file(set.ready.insert.iter());
-        self.dispatches.learn(&set.graph.dispatch);
         self.signals.committed(told, |interest| concerns(set, interest));
     }
 

@@ -80,7 +80,10 @@ pub async fn due(
             let steps = steps.into_iter().map(|sql| Step::Run(sql, of())).collect();
             return kept(state, steps, limit).await;
         }
-        Duty::CompletionDispatch => return dispatches(state, filter, limit).await,
+        Duty::CompletionDispatch => {
+            let params = listed(filter, limit);
+            return found(state, dispatch::due, params, read_dispatch).await;
+        }
         Duty::DependencyReconciler => return stuck(state, filter, limit).await,
         Duty::EdgeCancelDispatcher => return siblings(state, filter, limit).await,
         Duty::EdgeCancelReconciler => {
@@ -148,6 +151,11 @@ fn read_key(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {
     Ok(namespace.zip(key).map(|(namespace, key)| ForgetKey { namespace, key }.into()))
 }
 
+fn read_dispatch(r: &mut Reader<'_>) -> Result<Command, StoreError> {
+    let (execution, flow) = (r.id()?, r.flow()?);
+    Ok(DispatchCompletion { flow, execution, eager: false }.into())
+}
+
 /// The parameters of what is not found by time.
 fn listed(filter: &WorkFilter, limit: u32) -> Params<'_> {
     filtered(Params::new().number(i64::from(limit)), filter)
@@ -202,36 +210,6 @@ async fn kept(state: &State, steps: Vec<Step<'_>>, limit: u32) -> Result<Due, St
         read_timed(row, trim, &mut due)?;
     }
     due.commands.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(due)
-}
-
-/// Ends that flows have not been told: those that this process remembers, else what the table says.
-async fn dispatches(state: &State, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {
-    let mut due = Due::default();
-    let everything = *filter == WorkFilter::default();
-    if everything {
-        let known = state.dispatches.take(usize::try_from(limit).unwrap_or(usize::MAX));
-        if !known.is_empty() {
-            let known = known.into_iter();
-            due.commands = known
-                .map(|(flow, execution)| {
-                    DispatchCompletion { flow, execution, eager: false }.into()
-                })
-                .collect();
-            return Ok(due);
-        }
-    }
-    let rows = state.connections.read(dispatch::due, listed(filter, limit)).await?;
-    let mut said = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let mut r = Reader::new(row);
-        let (execution, flow) = (r.id()?, r.flow()?);
-        said.push((Millis(r.take("at_ms")?), execution));
-        due.commands.push(DispatchCompletion { flow, execution, eager: false }.into());
-    }
-    if everything {
-        state.dispatches.asked(&said);
-    }
     Ok(due)
 }
 

@@ -1,6 +1,6 @@
 -- Ends that flows have not been told, oldest first, for some namespace ($2) or tag ($3, $4) of the
 -- member.
-select d.partition_key, d.execution_id, d.flow_id, d.at_ms from ff_dispatch d
+select d.partition_key, d.execution_id, d.flow_id from ff_dispatch d
 where ($2::text is null or exists (
         select 1 from ff_exec_core x
         where x.partition_key = d.partition_key and x.execution_id = d.execution_id
