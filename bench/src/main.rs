@@ -1,7 +1,8 @@
 //! Measures our operations beside a floor: plain prepared SQL through the same driver, on the
 //! same disk, in the same run. Read the ratios; absolute figures belong to a machine.
 //!
-//! `ff-bench [--json] [--runs N] [--backend sqlite|postgres] [ROW]`
+//! `ff-bench [--check] [--json] [--runs N] [--backend sqlite|postgres] [ROW]`; with `--check` it fails
+//! when a row does not reach its bar.
 
 mod floor;
 mod ours;
@@ -14,6 +15,7 @@ use serde_json::json;
 use rows::{Figure, ROWS, Row, names};
 
 struct Arguments {
+    check: bool,
     json: bool,
     runs: usize,
     backend: Option<String>,
@@ -22,9 +24,10 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
-    let mut arguments = Arguments { json: false, runs: 3, backend: None, row: None };
+    let mut arguments = Arguments { check: false, json: false, runs: 3, backend: None, row: None };
     while let Some(word) = words.next() {
         match word.as_str() {
+            "--check" => arguments.check = true,
             "--json" => arguments.json = true,
             "--runs" => arguments.runs = words.next().context("--runs takes a number")?.parse()?,
             "--backend" => arguments.backend = Some(words.next().context("which backend?")?),
@@ -33,6 +36,12 @@ fn main() -> anyhow::Result<()> {
                 let url = words.next().context("on which database?")?;
                 return threads()?.block_on(async {
                     ours::speed::idle_worker(place::engine(&url).await?).await
+                });
+            }
+            "--batch-worker" => {
+                let url = words.next().context("on which database?")?;
+                return threads()?.block_on(async {
+                    ours::load::batch_worker(place::engine(&url).await?).await
                 });
             }
             "--noop-worker" => {
@@ -61,8 +70,12 @@ fn measure_all(arguments: &Arguments) -> anyhow::Result<()> {
         .filter(|row| wanted(&arguments.row, row.name) && wanted(&arguments.backend, row.backend));
     let mut table = comfy_table::Table::new();
     table.set_header(["row", "backend", "value", "unit", "floor", "ratio", "bar", "holds"]);
+    let mut missed = Vec::new();
     for row in chosen {
         let figure = row.measure(arguments.runs)?;
+        if row.holds(&figure) == Some(false) {
+            missed.push(format!("{} on {}", row.name, row.backend));
+        }
         if arguments.json {
             println!("{}", as_json(row, &figure));
         } else {
@@ -76,6 +89,9 @@ fn measure_all(arguments: &Arguments) -> anyhow::Result<()> {
             "Medians of {}; a floor is plain prepared SQL on the same disk in the same run.",
             arguments.runs
         );
+    }
+    if arguments.check && !missed.is_empty() {
+        bail!("below their bars: {}", missed.join(", "));
     }
     Ok(())
 }

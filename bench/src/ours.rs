@@ -3,6 +3,7 @@
 pub mod backlog;
 pub mod cost;
 pub mod flows;
+pub mod load;
 pub mod speed;
 pub mod waits;
 pub mod worker;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::floor::{postgres, sqlite};
-use crate::ours::{backlog, cost, flows, speed, waits, worker};
+use crate::ours::{backlog, cost, flows, load, speed, waits, worker};
 use crate::place::Place;
 use crate::threads;
 
@@ -50,6 +50,8 @@ enum What {
     Drain,
     Latency,
     LatencyTwoProcesses,
+    LatencyUnderLoad,
+    LatencyUnderLoadTwoProcesses,
     WalCycle,
     DrainStatements,
     IdleStatements,
@@ -99,31 +101,35 @@ const PG: &str = "postgres";
 const FILE: &str = "sqlite";
 
 /// Every row.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 28] = [
     row("create_callers32", PG, RATE, Some(Bar::RatioFrom(1.3)), What::CreateCallers32),
-    row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.15)), What::CreateBatch1000),
-    row("drain", PG, RATE, Some(Bar::RatioFrom(0.2)), What::Drain),
-    row("latency_p50", PG, "ms", Some(Bar::RatioTo(2.0)), What::Latency),
-    row("latency_p50_two_processes", PG, "ms", Some(Bar::RatioTo(4.0)), What::LatencyTwoProcesses),
-    row("wal_cycle_bytes", PG, "bytes", Some(Bar::ValueTo(2_750.0)), What::WalCycle),
+    row("create_batch1000", PG, RATE, Some(Bar::RatioFrom(0.2)), What::CreateBatch1000),
+    row("drain", PG, RATE, Some(Bar::RatioFrom(0.19)), What::Drain),
+    row("latency_p50", PG, "ms", Some(Bar::RatioTo(1.6)), What::Latency),
+    row("latency_p50_two_processes", PG, "ms", Some(Bar::RatioTo(3.4)), What::LatencyTwoProcesses),
+    row("latency_p99", PG, "ms", None, What::LatencyUnderLoad),
+    row("latency_p99_two_processes", PG, "ms", None, What::LatencyUnderLoadTwoProcesses),
+    row("wal_cycle_bytes", PG, "bytes", Some(Bar::ValueTo(2_400.0)), What::WalCycle),
     row("drain_statements", PG, "per execution", Some(Bar::ValueTo(0.1)), What::DrainStatements),
-    row("idle_statements", PG, "per second", Some(Bar::ValueTo(5.0)), What::IdleStatements),
+    row("idle_statements", PG, "per second", Some(Bar::ValueTo(3.0)), What::IdleStatements),
     row("claim_1m_vs_1k", PG, "ms", Some(Bar::RatioTo(1.5)), What::ClaimOfMillion),
     row("claim_1m_delayed", PG, "ms", Some(Bar::RatioTo(1.5)), What::ClaimBesideDelayed),
     row("drain_pinned_horizon", PG, RATE, Some(Bar::RatioFrom(0.85)), What::DrainPinned),
     row("steps_c16", PG, "steps/s", Some(Bar::RatioFrom(1.0)), What::Steps),
     row("worker_cpu_us", PG, "µs per execution", Some(Bar::ValueTo(25.0)), What::WorkerCpu),
     row("http_cycle", PG, RATE, Some(Bar::RatioFrom(0.2)), What::HttpCycle),
-    row("fanout_100", PG, "ms", Some(Bar::RatioTo(150.0)), What::Fanout),
-    row("chain_hop", PG, "ms", Some(Bar::RatioTo(8.0)), What::ChainHop),
-    row("cancel_10k", PG, "ms", Some(Bar::RatioTo(3.0)), What::CancelFlow),
+    row("fanout_100", PG, "ms", Some(Bar::RatioTo(110.0)), What::Fanout),
+    row("chain_hop", PG, "ms", Some(Bar::RatioTo(6.5)), What::ChainHop),
+    row("cancel_10k", PG, "ms", Some(Bar::RatioTo(3.5)), What::CancelFlow),
     row("submit_1000", PG, "ms", Some(Bar::RatioTo(4.0)), What::SubmitFlow),
-    row("suspend_c8", PG, "cycles/s", Some(Bar::RatioFrom(0.5)), What::Suspend8),
-    row("suspend_c64", PG, "cycles/s", Some(Bar::RatioFrom(0.8)), What::Suspend64),
+    row("suspend_c8", PG, "cycles/s", Some(Bar::RatioFrom(0.25)), What::Suspend8),
+    row("suspend_c64", PG, "cycles/s", Some(Bar::RatioFrom(0.75)), What::Suspend64),
     row("create_callers32", FILE, RATE, None, What::CreateCallers32),
     row("create_batch1000", FILE, RATE, None, What::CreateBatch1000),
     row("drain", FILE, RATE, None, What::Drain),
     row("latency_p50", FILE, "ms", None, What::Latency),
+    row("latency_p99", FILE, "ms", None, What::LatencyUnderLoad),
+    row("latency_p99_two_processes", FILE, "ms", None, What::LatencyUnderLoadTwoProcesses),
 ];
 
 /// The names of all rows.
@@ -173,6 +179,10 @@ impl Row {
             beside: vec![("waiting", waiting), ("four_commits", commits)],
             ..compared((asking, floor))
         };
+        let loaded = |late: &load::Late, floor: f64| Figure {
+            beside: vec![("p50", late.p50), ("rate", late.rate)],
+            ..compared((late.p99, floor))
+        };
         Ok(match self.what {
             What::CreateCallers32 => {
                 let floor = floor(place, sqlite::insert_each, postgres::insert_each32).await?;
@@ -194,6 +204,14 @@ impl Row {
             What::LatencyTwoProcesses => {
                 let floor = floor(place, sqlite::three_commits, postgres::three_commits).await?;
                 compared((speed::latency_p50_two_processes(place).await?, floor))
+            }
+            What::LatencyUnderLoad => {
+                let floor = floor(place, sqlite::three_commits, postgres::three_commits).await?;
+                loaded(&load::one_process(place).await?, floor)
+            }
+            What::LatencyUnderLoadTwoProcesses => {
+                let floor = floor(place, sqlite::three_commits, postgres::three_commits).await?;
+                loaded(&load::two_processes(place).await?, floor)
             }
             What::WalCycle => {
                 let (records, images) = cost::wal_cycle_bytes(place).await?;
