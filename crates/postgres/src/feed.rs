@@ -2,6 +2,11 @@
 //! snapshots, read in the order of numbers: what became visible between them is new, whatever its
 //! number; when all of it is read, the later snapshot becomes the earlier one. No transaction of
 //! anybody's, however long it stays open, holds a reader up.
+//!
+//! After a crash the server gives the numbers of aborted transactions again, and a snapshot from
+//! before takes the new ones for old. So a snapshot is asked only about events up to the highest
+//! number that it saw; what lies above is new. Numbers of events that were visible, and so durable,
+//! are never given again.
 
 use ff_core::backend::{EventPage, StoreError};
 use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter, Horizon, Window};
@@ -13,7 +18,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::codec::{Params, Reader, home, partition};
-use crate::connection::{Connections, Step};
+use crate::connection::Connections;
 use crate::load::nothing_seen;
 use crate::statements::event;
 
@@ -60,27 +65,24 @@ pub async fn events(
     }
 }
 
-/// The newest place in the feed.
+/// The newest place in the feed. It counts what retention removed as read, so that no cursor of a
+/// reader lies beyond it.
 pub async fn tail(connections: &Connections) -> Result<Cursor, StoreError> {
     let mut window = next_window(connections, nothing_seen().upto).await?;
-    window.after = window.upto.seq;
+    let rows = connections.read(event::newest, Params::new()).await?;
+    let row = rows.first().ok_or_else(|| corrupt("ff_event_seq_seq", "nothing", "is missing"))?;
+    let newest = number("last_value", Reader::new(row).take("newest")?)?;
+    window.after = window.upto.seq.max(newest);
     Ok(Cursor::Window(Box::new(window)))
 }
 
 /// What became visible since `base`.
 async fn next_window(connections: &Connections, base: Horizon) -> Result<Window, StoreError> {
-    let seq = stored(base.seq);
-    let params = Params::new().text(Some(&base.snapshot)).number(seq);
-    let steps = vec![Step::Run(event::newest, Params::new()), Step::Run(event::tail, params)];
-    let answers = connections.read_all(steps).await?;
-    let rows: Vec<&Row> = answers.iter().flatten().collect();
-    let [newest, tail] = rows[..] else {
-        return Err(corrupt("ff_event", rows.len(), "two answers are expected"));
-    };
-    let newest: i64 = Reader::new(newest).take("newest")?;
-    let mut r = Reader::new(tail);
-    let snapshot = r.take("snapshot")?;
-    let upto = Horizon { snapshot, seq: number("seq", newest.max(r.take("newest")?))? };
+    let params = Params::new().text(Some(&base.snapshot)).number(stored(base.seq));
+    let rows = connections.read(event::tail, params).await?;
+    let row = rows.first().ok_or_else(|| corrupt("ff_event", "nothing", "is missing"))?;
+    let mut r = Reader::new(row);
+    let upto = Horizon { snapshot: r.take("snapshot")?, seq: number("seq", r.take("highest")?)? };
     let after = number("seq", r.take("before")?)?;
     Ok(Window { base, upto, after })
 }
@@ -106,7 +108,8 @@ async fn read(
         .text(filter.lane.as_ref().map(|lane| lane.as_str()))
         .text(tag)
         .text(value)
-        .count(limit);
+        .count(limit)
+        .number(stored(window.base.seq));
     let (sql, params) = match (filter.execution, filter.flow) {
         (None, None) => (event::read, params),
         (None, Some(flow)) => {

@@ -28,6 +28,9 @@ pub enum Cursor {
 ///
 /// Everything visible in `base` was dealt with, and of what became visible between `base` and
 /// `upto` everything up to number `after`.
+///
+/// A snapshot is asked only about events up to the number beside it: after a crash the server gives
+/// the numbers of aborted transactions again, and a snapshot from before takes those for ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Everything it sees was dealt with.
@@ -38,12 +41,13 @@ pub struct Window {
     pub after: u64,
 }
 
-/// A snapshot of the store, and the newest event it sees.
+/// A snapshot of the store, and the highest number of an event that it sees.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Horizon {
     /// The text of a Postgres `pg_snapshot`: `xmin:xmax:xip_list`.
     pub snapshot: String,
-    /// The number of the newest event; 0 when there was none.
+    /// The highest number of an event; 0 when there was none. What is numbered above it is new
+    /// whatever the snapshot says of its transaction.
     pub seq: u64,
 }
 
@@ -92,9 +96,9 @@ impl Cursor {
         match (self, tail) {
             (Self::Start, _) => false,
             (Self::Seq(_), Self::Start | Self::Seq(_)) => self.seq() > tail.seq(),
-            (Self::Window(own), Self::Window(tail)) => {
-                own.upto.seq > tail.upto.seq || own.after > tail.upto.seq
-            }
+            // A tail also counts what was removed since as read. What somebody read beyond the end
+            // of its own window counts for nothing.
+            (Self::Window(own), Self::Window(tail)) => own.upto.seq > tail.upto.seq.max(tail.after),
             // Of another kind of store, or of one that has seen more than an empty one.
             (Self::Seq(_), Self::Window(_)) | (Self::Window(_), Self::Start | Self::Seq(_)) => true,
         }
@@ -345,7 +349,10 @@ mod tests {
             (seq(6), seq(5), true),
             (window(0, 3, 1), window(5, 5, 5), false),
             (window(0, 6, 1), window(5, 5, 5), true),
-            (window(0, 3, 6), window(5, 5, 5), true),
+            (window(0, 3, 6), window(5, 5, 5), false),
+            // The events up to 8 were removed.
+            (window(0, 8, 8), window(0, 5, 8), false),
+            (window(0, 9, 8), window(0, 5, 8), true),
             (window(0, 0, 0), start, true),
             (window(0, 3, 1), seq(5), true),
             (seq(1), window(5, 5, 5), true),

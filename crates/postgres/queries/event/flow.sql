@@ -1,4 +1,4 @@
--- The feed of a flow and of its members ($11, $12); the other parameters as in event/read.sql,
+-- The feed of a flow and of its members ($12, $13); the other parameters as in event/read.sql,
 -- which would have to look at every event to find these.
 select
     e.seq,
@@ -14,11 +14,11 @@ left join ff_flow_core f
     on e.lane_id is null and f.partition_key = e.partition_key and f.flow_id = e.flow_id
 where e.seq > $3 and e.seq <= $4 and (x.execution_id is not null or f.flow_id is not null)
     and pg_visible_in_snapshot(e.xid, $2::text::pg_snapshot)
-    and not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot)
+    and (e.seq > $11 or not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot))
     and ($5::text[] is null or e.kind = any($5))
     and ($6::text is null or e.namespace = $6)
     and ($7::text is null or e.lane_id = $7)
-    and e.partition_key = $11::smallint and e.flow_id = $12::uuid
+    and e.partition_key = $12::smallint and e.flow_id = $13::uuid
     and ($8::text is null
         or f.tags::jsonb ->> $8 = $9::text
         or exists (

@@ -1,4 +1,4 @@
--- The feed of one execution or flow ($11, $12), perhaps only what concerns a flow ($13); the other
+-- The feed of one execution or flow ($12, $13), perhaps only what concerns a flow ($14); the other
 -- parameters as in event/read.sql, which would have to look at every event to find these.
 select
     e.seq,
@@ -14,12 +14,12 @@ left join ff_flow_core f
     on e.lane_id is null and f.partition_key = e.partition_key and f.flow_id = e.flow_id
 where e.seq > $3 and e.seq <= $4 and (x.execution_id is not null or f.flow_id is not null)
     and pg_visible_in_snapshot(e.xid, $2::text::pg_snapshot)
-    and not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot)
+    and (e.seq > $11 or not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot))
     and ($5::text[] is null or e.kind = any($5))
     and ($6::text is null or e.namespace = $6)
     and ($7::text is null or e.lane_id = $7)
-    and e.partition_key = $11::smallint and e.execution_id = $12::uuid
-    and ($13::uuid is null or e.flow_id = $13)
+    and e.partition_key = $12::smallint and e.execution_id = $13::uuid
+    and ($14::uuid is null or e.flow_id = $14)
     and ($8::text is null
         or f.tags::jsonb ->> $8 = $9::text
         or exists (

@@ -1,3 +1,2 @@
--- The number of the newest event ever appended. Asked before a snapshot is taken: whoever begins
--- after that takes a higher one.
+-- The highest number ever given to an event, also when the event was removed since.
 select case when is_called then last_value else 0 end as newest from ff_event_seq_seq

@@ -1,7 +1,9 @@
 -- The feed: what became visible between two snapshots ($1, $2), from a number ($3) to another
--- ($4), filtered by kinds, namespace, lane and tag. Kind and tags are the current ones of the
--- execution, or of the flow: what is in no lane happened to a flow, which may have the id of the
--- execution it began with.
+-- ($4), filtered by kinds, namespace, lane and tag. What is numbered above the highest number that
+-- the first snapshot saw ($11) is new whatever its transaction: after a crash the server gives the
+-- numbers of aborted transactions again, and the snapshot takes those for ended. Kind and tags are
+-- the current ones of the execution, or of the flow: what is in no lane happened to a flow, which
+-- may have the id of the execution it began with.
 select
     e.seq,
     e.partition_key, e.execution_id, e.at_ms, e.namespace, e.lane_id, e.flow_id, e.kind,
@@ -16,7 +18,7 @@ left join ff_flow_core f
     on e.lane_id is null and f.partition_key = e.partition_key and f.flow_id = e.flow_id
 where e.seq > $3 and e.seq <= $4 and (x.execution_id is not null or f.flow_id is not null)
     and pg_visible_in_snapshot(e.xid, $2::text::pg_snapshot)
-    and not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot)
+    and (e.seq > $11 or not pg_visible_in_snapshot(e.xid, $1::text::pg_snapshot))
     and ($5::text[] is null or e.kind = any($5))
     and ($6::text is null or e.namespace = $6)
     and ($7::text is null or e.lane_id = $7)

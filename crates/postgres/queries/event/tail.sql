@@ -1,10 +1,12 @@
--- What is visible now: the snapshot, its newest event, and the number after which everything lies
--- that an earlier snapshot ($1, whose newest event was $2) did not see: after its newest event,
--- except for transactions that were under way then and had taken their numbers before. Those are
--- listed in the snapshot or, if none that began later had ended, lie past its end.
+-- What is visible now: the snapshot, the highest number that it sees, and the number after which
+-- everything lies that an earlier snapshot ($1, which saw numbers up to $2) did not see: after that
+-- number, except for transactions that were under way then and had taken their numbers before.
+-- Those are listed in the snapshot or, if none that began later had ended, lie past its end. The
+-- sequence would not do for the highest: numbers that nothing visible bears may be given again
+-- after a crash.
 select
     pg_current_snapshot()::text as snapshot,
-    greatest($2::bigint, (select max(seq) from ff_event)) as newest,
+    greatest($2::bigint, (select max(seq) from ff_event)) as highest,
     least($2::bigint, (
         select min(e.seq) - 1 from (
             select e.seq from ff_event e

@@ -20,8 +20,11 @@ left join (
             select 1 from ff_event e cross join ff_consumer c
             where e.partition_key = t.partition_key and e.execution_id = t.execution_id
                 and not (
-                    pg_visible_in_snapshot(e.xid, c.base)
-                    or (e.seq <= c.after_seq and pg_visible_in_snapshot(e.xid, c.upto))
+                    (e.seq <= c.base_seq and pg_visible_in_snapshot(e.xid, c.base))
+                    or (
+                        e.seq <= least(c.after_seq, c.upto_seq)
+                        and pg_visible_in_snapshot(e.xid, c.upto)
+                    )
                 )
         )
         and ($3::text is null or x.namespace = $3)

@@ -323,7 +323,7 @@ fn consumer() -> ConsumerName {
     ConsumerName::new("mailer").unwrap()
 }
 
-async fn save(w: &World, at: &str) {
+pub async fn save(w: &World, at: &str) {
     let cursor = at.parse().unwrap();
     w.run(SaveCursor { consumer: consumer(), cursor }).await.unwrap();
 }

@@ -7,6 +7,7 @@ mod everyday;
 #[path = "../../../sqlite/tests/store/faults.rs"]
 mod faults;
 mod feed;
+mod feed_crashes;
 mod flow_races;
 #[path = "../../../sqlite/tests/store"]
 mod file {
