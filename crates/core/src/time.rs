@@ -46,6 +46,11 @@ impl fmt::Display for Millis {
 pub trait Clock: Send + Sync + 'static {
     /// The current time.
     fn now(&self) -> Millis;
+
+    /// Whether leases may be taken away by it. A clock that is read from afar may not know.
+    fn is_sure(&self) -> bool {
+        true
+    }
 }
 
 /// Where a fold takes its randomness from (backoff jitter).

@@ -12,7 +12,7 @@ mod trouble;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
 use ff_core::backend::StoreError;
@@ -133,6 +133,15 @@ impl Connections {
     ) -> Result<Vec<Row>, StoreError> {
         let mut rows = self.read_all(vec![Step::Run(sql, params)]).await?;
         Ok(rows.pop().expect("one answer for one statement"))
+    }
+
+    /// Runs one statement, and tells how long the answer took: over a connection that is there, and
+    /// that knows the statement.
+    pub async fn timed(&self, sql: &'static str) -> Result<(Vec<Row>, Duration), StoreError> {
+        let mut session = self.get(Purpose::Read).await.map_err(Trouble::into_error)?;
+        let took = session.timed(sql).await;
+        session.settle().await;
+        took.map_err(Trouble::into_error)
     }
 
     /// Runs one statement that reads a whole table.
@@ -296,6 +305,20 @@ impl Session<'_> {
         let rows = self.fly(steps).await;
         self.settle().await;
         rows
+    }
+
+    /// Asks once the connection is ready for it, and nothing else is waited for.
+    async fn timed(&mut self, sql: &'static str) -> Result<(Vec<Row>, Duration), Trouble> {
+        if self.pooled {
+            self.fly(&[Step::Begin]).await?;
+        } else {
+            let client =
+                self.client.as_ref().expect("a session has its client until it is dropped");
+            client.prepare_cached(sql).await.map_err(Trouble::from)?;
+        }
+        let asked = Instant::now();
+        let mut rows = self.fly(&[Step::Run(sql, Params::new())]).await?;
+        Ok((rows.pop().unwrap_or_default(), asked.elapsed()))
     }
 
     /// Whether a transaction is open.

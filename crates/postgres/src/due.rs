@@ -48,6 +48,10 @@ pub async fn due(
     filter: &WorkFilter,
     limit: u32,
 ) -> Result<Due, StoreError> {
+    if takes_leases(duty) && !state.clock.is_sure() {
+        tracing::warn!(?duty, "the database's time is not known well enough to take leases away");
+        return Ok(Due::default());
+    }
     let now = state.clock.now();
     let by_time = || Params::new().number(now.0).number(i64::from(limit));
     let (sql, params, read): (_, _, Read) = match duty {
@@ -102,6 +106,22 @@ pub async fn due(
         read_timed(&row, read, &mut due)?;
     }
     Ok(due)
+}
+
+/// Whether a duty takes leases away by the clock: a healthy worker would lose its work to a wrong one.
+fn takes_leases(duty: Duty) -> bool {
+    match duty {
+        Duty::LeaseExpiry | Duty::AttemptTimeout | Duty::Deadline => true,
+        Duty::SuspensionTimeout
+        | Duty::WaitpointExpiry
+        | Duty::IdempotencyExpiry
+        | Duty::Retention
+        | Duty::CompletionDispatch
+        | Duty::DependencyReconciler
+        | Duty::EdgeCancelDispatcher
+        | Duty::EdgeCancelReconciler
+        | Duty::CancelBacklog => false,
+    }
 }
 
 fn namespace(filter: &WorkFilter) -> Option<&str> {

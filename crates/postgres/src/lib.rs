@@ -116,11 +116,13 @@ impl Postgres {
         if let Some(own) = own {
             let state = Arc::clone(&state);
             tasks.spawn(async move {
+                let mut pause = clock::AGAIN;
                 loop {
-                    tokio::time::sleep(clock::PERIOD).await;
-                    if let Err(error) = own.ask(&state.connections).await {
+                    tokio::time::sleep(pause).await;
+                    pause = own.ask(&state.connections).await.unwrap_or_else(|error| {
                         tracing::warn!(%error, "cannot ask the database for its time");
-                    }
+                        clock::AGAIN
+                    });
                 }
             });
         }

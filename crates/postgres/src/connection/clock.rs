@@ -1,8 +1,13 @@
 //! The database's clock, without asking it every time.
 //!
-//! The time of the last answer plus what has passed here since. Asked again every few seconds, it
-//! is off by a fraction of a round trip; decisions that hang on less are guarded by their rows.
+//! The time of an answer plus what has passed here since. The server looked at its clock at some
+//! moment between the question and the answer, so an answer is off by half of its round trip at
+//! most; slow ones are dropped. Decisions that hang on less are guarded by their rows.
+//!
+//! What must stay true: one answer moves the clock by no more than its round trip, and leases are
+//! taken away only while a good answer is not long ago and nothing contradicts it.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,38 +16,58 @@ use ff_core::row::corrupt;
 use ff_core::time::{Clock, Millis};
 
 use super::Connections;
-use crate::codec::Params;
 use crate::statements::schema;
 
 /// How often the database is asked.
-pub const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_secs(10);
+/// How soon it is asked again when the answer was of no use.
+pub const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is asked at first, until an answer is of use.
+const FIRST_TRIES: u32 = 5;
+/// The slowest answer that is of use.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(50);
+/// How long after a good answer the clock may be relied on.
+const TRUST: Duration = Duration::from_mins(1);
+/// Good answers in a row that contradict the clock before they are believed: then the database's
+/// clock was set.
+const CONTRADICTIONS: u32 = 5;
+/// How far apart two good answers may be besides: times are told in milliseconds, here and there.
+const ROUNDING_MS: u64 = 2;
 
 /// The database's clock.
 pub struct DatabaseClock {
     began: Instant,
     /// The database's time when we began.
     origin: AtomicI64,
+    estimate: Mutex<Estimate>,
 }
 
 impl DatabaseClock {
-    /// One that has asked the database once.
+    /// One that has asked the database.
     pub async fn start(connections: &Connections) -> Result<Self, StoreError> {
-        let clock = Self { began: Instant::now(), origin: AtomicI64::new(0) };
-        clock.ask(connections).await?;
+        let estimate = Mutex::new(Estimate::default());
+        let clock = Self { began: Instant::now(), origin: AtomicI64::new(0), estimate };
+        for _ in 0..FIRST_TRIES {
+            clock.ask(connections).await?;
+            if clock.is_sure() {
+                break;
+            }
+        }
         Ok(clock)
     }
 
-    /// Asks the database for its time.
-    pub async fn ask(&self, connections: &Connections) -> Result<(), StoreError> {
-        let sent = self.began.elapsed();
-        let rows = connections.read(schema::now, Params::new()).await?;
+    /// Asks the database for its time; how long to wait before it is asked again.
+    pub async fn ask(&self, connections: &Connections) -> Result<Duration, StoreError> {
+        let (rows, took) = connections.timed(schema::now).await?;
         let answered = self.began.elapsed();
         let row = rows.first().ok_or_else(|| corrupt("now", "nothing", "is missing"))?;
-        let said: i64 = row.try_get(0).map_err(|why| corrupt("now", "another type", why))?;
-        // The server looked at its clock about half-way.
-        let then = i64::try_from(((sent + answered) / 2).as_millis()).unwrap_or(i64::MAX);
-        self.origin.store(said - then, Ordering::SeqCst);
-        Ok(())
+        let said = row.try_get(0).map_err(|why| corrupt("now", "another type", why))?;
+        let mut estimate = self.estimate.lock().expect("no holder of this lock panics");
+        let origin = self.origin.load(Ordering::SeqCst);
+        let origin = estimate.hear(origin, Answer { said, took, answered });
+        self.origin.store(origin, Ordering::SeqCst);
+        let useful = estimate.good_at == Some(answered) && estimate.contradicted == 0;
+        Ok(if useful { PERIOD } else { AGAIN })
     }
 }
 
@@ -50,5 +75,140 @@ impl Clock for DatabaseClock {
     fn now(&self) -> Millis {
         let passed = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
         Millis(self.origin.load(Ordering::SeqCst).saturating_add(passed))
+    }
+
+    fn is_sure(&self) -> bool {
+        let estimate = self.estimate.lock().expect("no holder of this lock panics");
+        estimate.is_sure(self.began.elapsed())
+    }
+}
+
+/// What the database said; times are since we began.
+#[derive(Clone, Copy)]
+struct Answer {
+    said: i64,
+    took: Duration,
+    answered: Duration,
+}
+
+impl Answer {
+    /// The database's time when we began, by this answer: it looked at its clock about half-way.
+    fn origin(self) -> i64 {
+        let then = self.answered.saturating_sub(self.took / 2);
+        self.said - i64::try_from(then.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// What is known of the clock's error.
+#[derive(Default)]
+struct Estimate {
+    /// When the last answer came that was quick and fitted.
+    good_at: Option<Duration>,
+    /// The quickest of the slow answers, while there was no other.
+    slow: Option<Duration>,
+    /// Good answers in a row that did not fit.
+    contradicted: u32,
+}
+
+impl Estimate {
+    /// The database's time when we began, which was `origin` so far.
+    fn hear(&mut self, origin: i64, answer: Answer) -> i64 {
+        let took = answer.took;
+        if took > ROUND_TRIP_MAX {
+            // Better than nothing, and nothing is taken away by it.
+            if self.good_at.is_none() && self.slow.is_none_or(|best| took < best) {
+                self.slow = Some(took);
+                return answer.origin();
+            }
+            return origin;
+        }
+        let step = answer.origin() - origin;
+        let most = u64::try_from(took.as_millis()).unwrap_or(u64::MAX) + 1;
+        if self.good_at.is_some() && step.unsigned_abs() > most + ROUNDING_MS {
+            self.contradicted += 1;
+            if self.contradicted < CONTRADICTIONS {
+                return origin + limited(step, most);
+            }
+        }
+        let first = self.good_at.is_none() || self.contradicted > 0;
+        self.contradicted = 0;
+        self.good_at = Some(answer.answered);
+        if first { answer.origin() } else { origin + limited(step, most) }
+    }
+
+    fn is_sure(&self, now: Duration) -> bool {
+        self.contradicted == 0 && self.good_at.is_some_and(|at| now.saturating_sub(at) <= TRUST)
+    }
+}
+
+/// `step`, but no more than `most` in either direction.
+fn limited(step: i64, most: u64) -> i64 {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    step.clamp(-most, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer at `at` that took so long, by a clock that began at `origin`; all in milliseconds.
+    fn answer(origin: i64, at: u64, took: u64) -> Answer {
+        let (took, answered) = (Duration::from_millis(took), Duration::from_millis(at));
+        let then = i64::try_from((answered - took / 2).as_millis()).unwrap_or(i64::MAX);
+        Answer { said: origin + then, took, answered }
+    }
+
+    fn sure(estimate: &Estimate, at: u64) -> bool {
+        estimate.is_sure(Duration::from_millis(at))
+    }
+
+    #[test]
+    fn a_slow_answer_moves_nothing() {
+        let mut estimate = Estimate::default();
+        let origin = estimate.hear(0, answer(1_000, 10, 4));
+        assert_eq!(origin, 1_000);
+        let late = Answer { said: 1_020, ..answer(0, 8_020, 8_000) };
+        assert_eq!(estimate.hear(origin, late), 1_000);
+        assert!(sure(&estimate, 8_020));
+    }
+
+    #[test]
+    fn a_good_answer_moves_the_clock_by_its_round_trip_at_most() {
+        let mut estimate = Estimate::default();
+        let mut origin = estimate.hear(0, answer(1_000, 10, 4));
+        origin = estimate.hear(origin, answer(1_004, 20, 9));
+        assert_eq!((origin, sure(&estimate, 20)), (1_004, true));
+        origin = estimate.hear(origin, answer(3_000, 30, 9));
+        assert_eq!((origin, sure(&estimate, 30)), (1_014, false));
+        origin = estimate.hear(origin, answer(1_014, 40, 9));
+        assert_eq!((origin, sure(&estimate, 40)), (1_014, true));
+    }
+
+    #[test]
+    fn a_database_clock_that_was_set_is_believed_after_some_answers() {
+        let mut estimate = Estimate::default();
+        let mut origin = estimate.hear(0, answer(1_000, 10, 1));
+        for round in 1..CONTRADICTIONS {
+            origin = estimate.hear(origin, answer(61_000, 10 + u64::from(round), 1));
+            assert!(origin < 1_100 && !sure(&estimate, 20));
+        }
+        origin = estimate.hear(origin, answer(61_000, 30, 1));
+        assert_eq!((origin, sure(&estimate, 30)), (61_000, true));
+    }
+
+    #[test]
+    fn a_clock_is_sure_once_it_has_a_good_answer_and_for_a_minute_after_each() {
+        let mut estimate = Estimate::default();
+        assert!(!sure(&estimate, 0));
+        let mut origin = estimate.hear(0, answer(1_000, 400, 300));
+        assert_eq!((origin, sure(&estimate, 400)), (1_000, false));
+        // A slower one is worth less, and the first good one is taken as it is.
+        origin = estimate.hear(origin, answer(1_200, 900, 400));
+        assert_eq!(origin, 1_000);
+        origin = estimate.hear(origin, answer(900, 1_000, 2));
+        assert_eq!(origin, 900);
+        assert!(sure(&estimate, 61_000) && !sure(&estimate, 61_001));
+        estimate.hear(origin, answer(900, 70_000, 2));
+        assert!(sure(&estimate, 70_000));
     }
 }

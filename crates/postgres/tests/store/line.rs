@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ff_backend_postgres::STATEMENTS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
@@ -19,6 +20,9 @@ use tokio::task::JoinHandle;
 use crate::server::url;
 
 type Incoming = BufReader<OwnedReadHalf>;
+/// What one direction of a connection tells the other: whether its transaction counts, and by how
+/// much the next answer comes late.
+type Aside<'c> = (&'c AtomicBool, &'c Mutex<Option<Duration>>);
 
 /// When a line is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Line {
 /// What its connections share.
 struct State {
     armed: Mutex<Option<Cut>>,
+    /// A statement whose answers come late, how often, and by how much.
+    stalled: Mutex<Option<(&'static str, u32, Duration)>>,
     cuts: AtomicU32,
     open: AtomicU32,
     /// The statements that were run, without what begins and ends transactions.
@@ -55,6 +61,7 @@ impl Line {
         let at = listener.local_addr().unwrap();
         let state = Arc::new(State {
             armed: Mutex::new(None),
+            stalled: Mutex::new(None),
             cuts: AtomicU32::new(0),
             open: AtomicU32::new(0),
             ran: Mutex::default(),
@@ -89,6 +96,11 @@ impl Line {
     /// Cuts the next transaction off, once.
     pub fn arm(&self, cut: Cut) {
         *self.state.armed.lock().unwrap() = Some(cut);
+    }
+
+    /// Has the next answers to a statement come late.
+    pub fn stall(&self, statement: &'static str, times: u32, by: Duration) {
+        *self.state.stalled.lock().unwrap() = Some((statement, times, by));
     }
 
     /// How many transactions were cut off.
@@ -140,13 +152,24 @@ impl State {
         let from_client = BufReader::new(from_client);
         let (from_server, to_server) = server.into_split();
         let from_server = BufReader::new(from_server);
-        let asked = AtomicBool::new(false);
+        let (asked, late) = (AtomicBool::new(false), Mutex::new(None));
         tokio::select! {
-            () = self.ask(from_client, to_server, &asked) => {}
-            () = self.answer(from_server, to_client, &asked) => {}
+            () = self.ask(from_client, to_server, (&asked, &late)) => {}
+            () = self.answer(from_server, to_client, (&asked, &late)) => {}
             _ = over.changed() => {}
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// By how much the answer to a statement comes late.
+    fn stalls(&self, statement: &str) -> Option<Duration> {
+        let mut stalled = self.stalled.lock().unwrap();
+        let (of, times, by) = stalled.as_mut()?;
+        if *of != statement || *times == 0 {
+            return None;
+        }
+        *times -= 1;
+        Some(*by)
     }
 
     /// Whether this is where to cut; only one is told so.
@@ -165,7 +188,7 @@ impl State {
     }
 
     /// From the client to the server, message by message.
-    async fn ask(&self, mut from: Incoming, mut to: OwnedWriteHalf, asked: &AtomicBool) {
+    async fn ask(&self, mut from: Incoming, mut to: OwnedWriteHalf, (asked, late): Aside<'_>) {
         // The first one has no letter.
         let mut next = message(&mut from, 0).await;
         let mut said = Said::default();
@@ -173,6 +196,7 @@ impl State {
             let ends = said.ends(&asks);
             if asks[0] == b'E' && !said.looks && !said.listens {
                 self.ran.lock().unwrap().push(said.runs);
+                *late.lock().unwrap() = self.stalls(said.runs);
             }
             if self.is_armed() && !said.looks {
                 asked.store(true, Ordering::SeqCst);
@@ -190,10 +214,14 @@ impl State {
     }
 
     /// From the server to the client, message by message.
-    async fn answer(&self, mut from: Incoming, mut to: OwnedWriteHalf, asked: &AtomicBool) {
+    async fn answer(&self, mut from: Incoming, mut to: OwnedWriteHalf, (asked, late): Aside<'_>) {
         let mut heard = Heard::default();
         loop {
             let Some(message) = message(&mut from, 1).await else { return };
+            let wait = late.lock().unwrap().take();
+            if let Some(wait) = wait {
+                tokio::time::sleep(wait).await;
+            }
             let counts = asked.load(Ordering::SeqCst);
             if heard.commits(&message, counts) && self.strikes(Cut::AfterCommit) {
                 return;

@@ -1,6 +1,7 @@
 //! Tests of the Postgres store: the suite, random histories, and what only a server can get wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod clock;
 mod cut;
 mod dump;
 mod everyday;

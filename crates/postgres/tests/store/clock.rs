@@ -1,0 +1,69 @@
+//! The clock of a store over a slow line: what an answer says is worth no more than it is fresh.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_backend_postgres::{Options, Postgres};
+use ff_conformance::world::worker;
+use ff_core::backend::{Backend, ClaimAsk, Duty, WorkFilter};
+use tokio_postgres::Client;
+
+use crate::line::Line;
+use crate::server;
+use crate::stores::{Stores, create, draft, unique};
+
+const LATE: Duration = Duration::from_millis(800);
+/// More often than a store asks when it is opened.
+const ALWAYS: u32 = 1_000;
+
+/// A store on the clock of the database, behind a line.
+async fn remote(stores: &Stores, line: &Line) -> Postgres {
+    let options = Options { url: line.url(), clock: None, ..stores.options() };
+    Postgres::open(options).await.unwrap()
+}
+
+/// How far the store's clock is from the database's, in milliseconds.
+async fn off(store: &Postgres, db: &Client) -> i64 {
+    let now = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+    let there: i64 = db.query_one(now, &[]).await.unwrap().get(0);
+    store.now().await.unwrap().0 - there
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_does_not_set_the_clock() {
+    let stores = Stores::new();
+    let (line, db) = (Line::new().await, server::connect().await);
+    line.stall("schema/now", 1, LATE);
+    let store = remote(&stores, &line).await;
+    let off = off(&store, &db).await;
+    assert!(off.abs() < 100, "the clock is off by {off} ms");
+}
+
+/// Leases that run out are taken over by a clock that is known to be right, and by no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_was_only_answered_late_takes_no_lease_away() {
+    let stores = Stores::new();
+    let line = Line::new().await;
+    line.stall("schema/now", ALWAYS, Duration::from_millis(60));
+    let store = Arc::new(remote(&stores, &line).await);
+    let world = stores.open().await;
+    create(&*store, draft(&world)).await;
+    let lanes = vec![ff_conformance::world::lane("default")];
+    let ask = ClaimAsk { max: 1, lease_ttl_ms: 10, ..ClaimAsk::new(unique(), worker("w1"), lanes) };
+    assert_eq!(store.claim(&[ask]).await.unwrap().given[0].len(), 1);
+    let due = async || {
+        let due = store.due(Duty::LeaseExpiry, &WorkFilter::default(), 10).await.unwrap();
+        due.commands.len()
+    };
+    let begun = store.now().await.unwrap();
+    while store.now().await.unwrap().since(begun) < 100 {
+        assert_eq!(due().await, 0, "a lease is taken by a clock that nobody knows");
+    }
+    line.stall("schema/now", 0, LATE);
+    let taken = async {
+        while due().await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), taken).await.expect("it is asked again soon");
+}
