@@ -165,11 +165,12 @@ impl<'s> Rows<'s> {
         if self.set.removed.is_empty() {
             return;
         }
-        let all =
-            [execution::remove, payload::remove, step::remove, attempt::remove, event::remove];
+        let ids = || Params::new().ids(self.set.removed.iter().copied());
+        let all = [execution::remove, payload::remove, step::remove, attempt::remove];
         for sql in all.into_iter().chain(waits::REMOVALS) {
-            steps.push(Step::Run(sql, Params::new().ids(self.set.removed.iter().copied())));
+            steps.push(Step::Run(sql, ids()));
         }
+        steps.push(Step::Run(event::remove, ids().one(false, Type::BOOL)));
     }
 
     fn leases<'a>(&'a self, steps: &mut Vec<Step<'a>>) {

@@ -94,9 +94,11 @@ pub fn run(tx: &Transaction<'_>, sql: &str, params: impl Params) -> Result<(), S
 }
 
 fn remove(tx: &Transaction<'_>, id: ExecutionId) -> Result<(), StoreError> {
-    for sql in [execution::remove, payload::remove, step::remove, attempt::remove, event::remove] {
+    for sql in [execution::remove, payload::remove, step::remove, attempt::remove] {
         run(tx, sql, key(id))?;
     }
+    let (partition, uuid) = key(id);
+    run(tx, event::remove, (partition, uuid, false))?;
     waits::write::remove(tx, id)
 }
 

@@ -6,16 +6,17 @@ use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Reply};
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::consumer::SaveCursor;
+use ff_core::decide::create::Create;
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::drop_consumer::DropConsumer;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::trim_flow::{FlowTrimmed, TrimFlow};
-use ff_core::event::Cursor;
+use ff_core::event::{Cursor, Event, Filter};
 use ff_core::flow::{CancellationPolicy, FlowWord};
 use ff_core::limits::TRIM_CHUNK_MAX;
 use ff_core::state::PublicState;
 use ff_core::text::ConsumerName;
-use ff_core::{FlowId, Policy};
+use ff_core::{ExecutionId, FlowId, Policy};
 use serde_json::{Value, json};
 
 use super::calls::tags;
@@ -227,6 +228,46 @@ pub async fn changes_before_a_trim_leave_no_trace(w: Arc<World>) {
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     let tables = (w.store.dump)();
     assert!(tables.flows.is_empty() && tables.groups.is_empty() && tables.cancels.is_empty());
+}
+
+/// A flow and an execution with the same UUID, both with something that happened to them.
+async fn namesakes(w: &World, policies: [Value; 2]) -> (FlowId, ExecutionId) {
+    let [of_flow, of_execution] = policies;
+    let submission = w.sketch("a").policy(&of_flow).submission();
+    let drawn = Drawn { flow: submission.flow.id };
+    w.run(submission).await.expect("it is new");
+    w.succeed(drawn.id("a")).await;
+    w.dispatch().await;
+    let id = ExecutionId::for_flow(drawn.flow, drawn.flow.0);
+    let policy = Policy::parse(&of_execution).expect("the policy is valid");
+    assert_eq!(w.create(Create { id, policy, ..w.draft() }).await, id);
+    w.cancel(id).await.expect("it waits");
+    assert_eq!(happened(w, drawn.flow, id).await, (1, 1));
+    (drawn.flow, id)
+}
+
+/// How many events are of the flow itself, and of the execution.
+async fn happened(w: &World, flow: FlowId, id: ExecutionId) -> (usize, usize) {
+    let events = w.feed(&Cursor::Start, &Filter::default(), 100).await.events;
+    let count = |of: &dyn Fn(&Event) -> bool| events.iter().filter(|e| of(&e.event)).count();
+    let own = |event: &Event| event.execution.is_none() && event.flow == Some(flow);
+    (count(&own), count(&|event| event.execution == Some(id)))
+}
+
+/// What happened to an execution stays when a flow with its UUID goes.
+pub async fn a_flow_goes_without_the_events_of_its_namesake(w: Arc<World>) {
+    let (flow, id) = namesakes(&w, [json!({"retention_ms": 0}), json!({})]).await;
+    w.tick(Duty::Retention).await;
+    assert_eq!(w.find_flow(flow).await, None);
+    assert_eq!(happened(&w, flow, id).await, (0, 1));
+}
+
+/// What happened to a flow stays when an execution with its UUID goes.
+pub async fn an_execution_goes_without_the_events_of_its_namesake(w: Arc<World>) {
+    let (flow, id) = namesakes(&w, [json!({}), json!({"retention_ms": 0})]).await;
+    w.tick(Duty::Retention).await;
+    assert_eq!(w.find(id).await, None);
+    assert_eq!(happened(&w, flow, id).await, (1, 0));
 }
 
 fn consumer() -> ConsumerName {

@@ -273,6 +273,8 @@ macro_rules! flow_suite {
                 a_flow_does_not_go_in_the_batch_that_brings_it
                 changes_before_a_trim_leave_no_trace
                 a_durable_consumer_holds_a_flow
+                a_flow_goes_without_the_events_of_its_namesake
+                an_execution_goes_without_the_events_of_its_namesake
                 a_flow_goes_as_far_as_it_was_seen
                 a_replay_keeps_a_flow
                 retention_takes_executions_and_flows_in_turn

@@ -118,8 +118,7 @@ impl Tables {
             self.cancels.retain(|(of, _), _| *of != flow);
             self.backlogs.remove(&flow);
             self.owed.retain(|(of, _)| *of != flow);
-            let subject = ExecutionId::for_flow(flow, flow.0);
-            self.events.retain(|_, event| event.subject() != subject);
+            self.events.retain(|_, event| event.execution.is_some() || event.flow != Some(flow));
         }
         for write in set.flows {
             let stored = write.before.as_ref().and_then(|flow| self.flows.get(&flow.id));

@@ -127,7 +127,8 @@ impl Tables {
             self.attempts.retain(|(owner, _), _| !removed.contains(owner));
             self.blobs.retain(|at, _| !removed.contains(&at.execution()));
             self.steps.retain(|(owner, _), _| !removed.contains(owner));
-            self.events.retain(|_, event| !removed.contains(&event.subject()));
+            let stays = |id: ExecutionId| !removed.contains(&id);
+            self.events.retain(|_, event| event.execution.is_none_or(stays));
             self.suspensions.retain(|id, _| !removed.contains(id));
             self.waitpoints.retain(|(owner, _), _| !removed.contains(owner));
             self.signals.retain(|(owner, _), _| !removed.contains(owner));

@@ -79,7 +79,8 @@ impl<'s> GraphRows<'s> {
             steps.push(Step::Run(sql, Params::new().flows(gone.iter().copied())));
         }
         let subjects = gone.iter().map(|flow| ExecutionId::for_flow(*flow, flow.0));
-        steps.push(Step::Run(event::remove, Params::new().ids(subjects)));
+        let params = Params::new().ids(subjects).one(true, Type::BOOL);
+        steps.push(Step::Run(event::remove, params));
     }
 
     /// Flows and groups, which come before executions.

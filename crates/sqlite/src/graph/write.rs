@@ -65,10 +65,11 @@ pub fn write_rest(tx: &Transaction<'_>, set: &GraphWrites) -> Result<(), StoreEr
 /// A flow goes with everything that is not a member: those went before it.
 fn remove(tx: &Transaction<'_>, id: FlowId) -> Result<(), StoreError> {
     let tables = [flow::remove, edge::remove, group::remove, cancel::clear, backlog::remove];
-    for sql in tables.into_iter().chain([backlog::clear, event::remove]) {
+    for sql in tables.into_iter().chain([backlog::clear]) {
         run(tx, sql, flow_key(id))?;
     }
-    Ok(())
+    let (partition, uuid) = flow_key(id);
+    run(tx, event::remove, (partition, uuid, true))
 }
 
 fn put_flow(tx: &Transaction<'_>, write: &Write<Flow>) -> Result<(), StoreError> {
