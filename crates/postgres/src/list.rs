@@ -40,8 +40,7 @@ pub async fn list(
         }
         Query::Executions(search) => {
             let found = executions(connections, search, page, now).await?;
-            let place = |x: &Execution| After::Created(x.spec.created_at, x.id);
-            Ok(cut(found, page, place, Rows::Executions))
+            load_found(connections, found, page).await
         }
         Query::Attempts(id) => {
             let rows = connections.read(list::attempts, numbered(*id, page)).await?;
@@ -134,7 +133,7 @@ async fn executions(
     search: &Search,
     page: &Page,
     now: Millis,
-) -> Result<Vec<Execution>, StoreError> {
+) -> Result<Vec<(ExecutionId, After)>, StoreError> {
     let stored = search.state.map(PublicState::stored);
     let (tag, value) = match &search.tag {
         Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
@@ -171,13 +170,32 @@ async fn executions(
         (None, None) => list::executions,
     };
     let rows = connections.read(sql, params).await?;
-    let ids: Vec<ExecutionId> =
-        rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
-    load_executions(connections, &ids).await
+    let read = |row: &Row| {
+        let mut r = Reader::new(row);
+        let id = r.id()?;
+        Ok((id, After::Created(Millis(r.take("created_at_ms")?), id)))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The executions that were found, one more than a page holds if there are more. They are read after
+/// they were found: those that are gone by then are left out, and the places of those that were found
+/// tell where the rest begins.
+pub async fn load_found(
+    connections: &Connections,
+    mut found: Vec<(ExecutionId, After)>,
+    page: &Page,
+) -> Result<Listing, StoreError> {
+    let more = found.len() > page.size();
+    found.truncate(page.size());
+    let ids: Vec<_> = found.iter().map(|(id, _)| *id).collect();
+    let next = found.pop().filter(|_| more).map(|(_, place)| place);
+    let rows = Rows::Executions(load_executions(connections, &ids).await?);
+    Ok(Listing { rows, next })
 }
 
 /// The executions, in this order; those that are gone are left out.
-pub async fn load_executions(
+async fn load_executions(
     connections: &Connections,
     ids: &[ExecutionId],
 ) -> Result<Vec<Execution>, StoreError> {

@@ -198,12 +198,16 @@ impl Engine {
         let now = self.backend.now().await?;
         let page = Page { after: after.map(After::Id), limit };
         let listing = self.backend.list(&Query::Members(flow), &page).await?;
-        let more = listing.next.is_some();
         let members: Vec<Execution> = match listing.rows {
             Rows::Executions(members) => members,
             other => unreachable!("members were asked for, not {other:?}"),
         };
-        let next = members.last().filter(|_| more).map(|x| x.id);
+        // The last row may have been removed since it was found.
+        let next = match listing.next {
+            Some(After::Id(next)) => Some(next),
+            Some(other) => unreachable!("members go on after ids, not {other:?}"),
+            None => None,
+        };
         Ok((members.iter().map(|x| ExecutionSnapshot::of(x, now)).collect(), next))
     }
 

@@ -3,7 +3,7 @@
 -- wait for others or do not. Taken lane by lane and merged: lanes are few, and an index over all
 -- executions would cost every creation. A lane or a tag is looked up by the statements beside this
 -- one, which take the same parameters.
-select x.partition_key, x.execution_id
+select x.partition_key, x.execution_id, x.created_at_ms
 from (select distinct lane_id from ff_queue) q
 cross join lateral (
     select x.created_at_ms, x.partition_key, x.execution_id from ff_exec_core x

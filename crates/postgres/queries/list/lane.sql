@@ -1,5 +1,5 @@
 -- Executions of a lane ($1), perhaps with a tag ($8, $9); else as list/executions.sql.
-select x.partition_key, x.execution_id from ff_exec_core x
+select x.partition_key, x.execution_id, x.created_at_ms from ff_exec_core x
 where x.lane_id = $1::text
     and ($2::text is null or x.namespace = $2)
     and ($3::text is null or x.kind = $3)

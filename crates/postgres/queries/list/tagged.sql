@@ -1,6 +1,6 @@
 -- Executions with a tag ($8, $9), of any lane; else as list/executions.sql. Tags are few, so
 -- those that carry it are found first and put in order.
-select x.partition_key, x.execution_id from ff_tag g
+select x.partition_key, x.execution_id, x.created_at_ms from ff_tag g
 join ff_exec_core x
     on x.partition_key = g.partition_key and x.execution_id = g.execution_id
 where g.key = $8::text and g.value = $9::text and $1::text is null

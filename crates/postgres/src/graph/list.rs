@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::rows::{read_edge, read_flow, read_group};
 use crate::codec::{Params, Reader, home, partition};
 use crate::connection::Connections;
-use crate::list::{cut, load_executions, read_state};
+use crate::list::{cut, load_found, read_state};
 use crate::statements::list;
 
 /// Flows of a partition.
@@ -113,9 +113,9 @@ pub async fn members(
     page: &Page,
 ) -> Result<Listing, StoreError> {
     let rows = connections.read(list::members, of_flow(flow, page)).await?;
-    let ids: Vec<_> = rows.iter().map(|row| Reader::new(row).id()).collect::<Result<_, _>>()?;
-    let found = load_executions(connections, &ids).await?;
-    Ok(cut(found, page, |x| After::Id(x.id), Rows::Executions))
+    let read = |row| Reader::new(row).id().map(|id| (id, After::Id(id)));
+    let found = rows.iter().map(read).collect::<Result<_, _>>()?;
+    load_found(connections, found, page).await
 }
 
 /// How many members of a flow are in each public state.

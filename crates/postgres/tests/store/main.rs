@@ -18,6 +18,7 @@ mod flows;
 mod histories;
 mod late;
 mod line;
+mod listings;
 mod places;
 mod plans;
 mod pooled;
