@@ -126,8 +126,15 @@ impl DutyPlan {
         if found == 0 {
             return Ok(report);
         }
-        let outcomes = backend.apply(due.commands.clone()).await?;
-        self.count(&due.commands, outcomes, &mut report);
+        match backend.apply(due.commands.clone()).await {
+            Ok(outcomes) => self.count(&due.commands, outcomes, &mut report),
+            // Somebody else holds all of it, and it stays due: that is no reason to pause.
+            Err(error @ StoreError::RetryExhausted { .. }) => {
+                report.errors = found;
+                tracing::error!(duty = self.name, found, %error, "a duty failed on all items");
+            }
+            Err(error) => return Err(error),
+        }
         Ok(report)
     }
 

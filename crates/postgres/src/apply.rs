@@ -19,7 +19,7 @@ use ff_core::fold;
 use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::index::{QueueId, TimerKind};
-use ff_core::limits::Config;
+use ff_core::limits::{CANCEL_AT_ONCE_MAX, Config};
 use ff_core::time::{Clock, Entropy, Millis};
 
 use crate::claim::heads::{Floor, Heads};
@@ -33,11 +33,13 @@ use crate::statements::signing_key;
 use crate::write::{Places, Rows, read_places};
 
 mod ahead;
+mod divide;
 mod graphs;
 mod held;
 mod rounds;
 mod waits;
 
+use divide::divide;
 use graphs::Graphs;
 use held::{Held, Recalled};
 use rounds::{Found, Known, gather};
@@ -189,12 +191,18 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
     let mut tape = Tape::default();
     match fast(state, batch, &mut tape).await {
         Ok(Some(outcomes)) => Ok(outcomes),
+        Err(Trouble::Locked(cause)) if batch.len() > 1 => divide(state, batch, cause).await,
+        Err(Trouble::Broken(error)) => Err(error),
         // Whatever went wrong, the locked path finds out what is there.
         Ok(None)
-        | Err(Trouble::Guard | Trouble::Busy(_) | Trouble::Poison(_) | Trouble::Lost(_)) => {
-            locked(state, batch, &mut tape).await
-        }
-        Err(Trouble::Broken(error)) => Err(error),
+        | Err(
+            Trouble::Guard
+            | Trouble::Busy(_)
+            | Trouble::Locked(_)
+            | Trouble::Wide
+            | Trouble::Poison(_)
+            | Trouble::Lost(_),
+        ) => locked(state, batch, &mut tape).await,
     }
 }
 
@@ -205,6 +213,9 @@ async fn fast(
     tape: &mut Tape,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
     let Some(recalled) = state.held.recall(batch, &state.graphs) else { return Ok(None) };
+    if batch.len() > 1 && recalled.have.executions.len() > CANCEL_AT_ONCE_MAX {
+        return Ok(None);
+    }
     let assumed = Assumed::of(&recalled);
     let Recalled { mut have, places, signs, .. } = recalled;
     let (outcomes, set, now) = state.fold(batch, &mut have, tape);
@@ -304,13 +315,22 @@ async fn locked(
         };
         tracing::debug!(?trouble, commands = batch.len(), "a batch is tried again");
         match trouble {
-            Trouble::Guard | Trouble::Busy(_) => {
+            Trouble::Locked(cause) if batch.len() > 1 => {
+                return Box::pin(divide(state, batch, cause)).await;
+            }
+            Trouble::Guard | Trouble::Busy(_) | Trouble::Locked(_) => {
                 tries += 1;
                 known.firm = true;
                 if tries == TRIES {
-                    return Err(trouble.into_error());
+                    return match trouble.into_error() {
+                        StoreError::RetryExhausted { cause } if batch.len() > 1 => {
+                            Box::pin(divide(state, batch, cause)).await
+                        }
+                        error => Err(error),
+                    };
                 }
             }
+            Trouble::Wide => return halve(state, batch).await,
             Trouble::Lost(_) => match resends.next() {
                 Some(pause) => tokio::time::sleep(Duration::from_millis(*pause)).await,
                 None => return Err(trouble.into_error()),
@@ -328,6 +348,11 @@ async fn bisect(state: &State, batch: &[Command], cause: &str) -> Result<Vec<Out
         let said = format!("the database does not take it: {cause}");
         return Ok(vec![Err(Rejection::new(Code::InvalidInput, said))]);
     }
+    halve(state, batch).await
+}
+
+/// One half of a batch after the other.
+async fn halve(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, StoreError> {
     let (first, second) = batch.split_at(batch.len() / 2);
     let mut outcomes = Box::pin(locked(state, first, &mut Tape::default())).await?;
     outcomes.extend(Box::pin(locked(state, second, &mut Tape::default())).await?);
@@ -341,7 +366,11 @@ async fn once(
     tape: &mut Tape,
     known: &mut Known,
 ) -> Result<Option<Vec<Outcome>>, Trouble> {
-    let mut session = state.connections.get(purpose(batch)).await?;
+    let mut session = if known.brief {
+        state.connections.get_brief(purpose(batch)).await?
+    } else {
+        state.connections.get(purpose(batch)).await?
+    };
     let Found { mut loaded, mut refused } = match gather(&mut session, batch, known).await {
         Ok(Some(found)) => found,
         missed => {

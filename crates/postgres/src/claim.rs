@@ -44,7 +44,7 @@ pub async fn claim(state: &State, asks: &[ClaimAsk]) -> Result<Claims, StoreErro
         };
         tries += 1;
         match trouble {
-            Trouble::Guard | Trouble::Busy(_) if tries < TRIES => {}
+            Trouble::Guard | Trouble::Busy(_) | Trouble::Locked(_) if tries < TRIES => {}
             Trouble::Lost(_) if tries < TRIES => tokio::time::sleep(PAUSE).await,
             trouble => return Err(trouble.into_error()),
         }

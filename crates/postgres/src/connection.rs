@@ -125,6 +125,13 @@ impl Connections {
         Ok(Session { client: Some(client), begin, types, pooled, open: false })
     }
 
+    /// One whose transactions wait only a moment for what others hold.
+    pub async fn get_brief(&self, purpose: Purpose) -> Result<Session<'_>, Trouble> {
+        let mut session = self.get(purpose).await?;
+        session.begin = self.address.begin_brief();
+        Ok(session)
+    }
+
     /// Runs one statement that changes nothing.
     pub async fn read(
         &self,

@@ -7,7 +7,7 @@ use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome};
 use ff_core::fold::{Cx, WorkingSet};
 use ff_core::index::{QueueId, TimerKind};
-use ff_core::limits::Config;
+use ff_core::limits::{CANCEL_AT_ONCE_MAX, Config};
 use ff_core::time::{Clock, Entropy};
 use ff_core::{fold, needs};
 use rusqlite::Transaction;
@@ -52,7 +52,8 @@ impl State {
     }
 }
 
-/// Loads what the commands need, folds them and writes the result.
+/// Loads what the commands need, folds them and writes the result: of all of them, or of as many from
+/// the first on as one transaction may do.
 ///
 /// A command that needs a row which cannot be read is refused alone.
 pub fn apply(
@@ -72,8 +73,14 @@ pub fn apply_over(
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut refused = BTreeMap::new();
     let mut readable = Vec::with_capacity(batch.len());
+    let mut taken = 0;
     for (at, command) in batch.iter().enumerate() {
-        match load_for(tx, command, &mut have) {
+        let loaded = load_for(tx, command, &mut have);
+        if at > 0 && have.executions.len() > CANCEL_AT_ONCE_MAX {
+            break;
+        }
+        taken += 1;
+        match loaded {
             Ok(()) => readable.push(command.clone()),
             Err(error) => {
                 tracing::error!(command = command.name(), %error, "refused: a damaged row");
@@ -98,7 +105,7 @@ pub fn apply_over(
     ];
     pending.moved.extend(moved.into_iter().filter(|(_, moved)| *moved).map(|(of, _)| of));
     let mut outcomes = outcomes.into_iter();
-    let all = (0..batch.len()).map(|at| match refused.remove(&at) {
+    let all = (0..taken).map(|at| match refused.remove(&at) {
         Some(rejection) => Err(rejection),
         None => outcomes.next().expect("an outcome for each command"),
     });

@@ -196,7 +196,13 @@ impl Sqlite {
 #[async_trait]
 impl Backend for Sqlite {
     async fn apply(&self, batch: Vec<Command>) -> Result<Vec<Outcome>, StoreError> {
-        self.writer.run(move |tx, state| apply::apply(tx, state, &batch)).await
+        let (batch, mut outcomes) = (Arc::new(batch), Vec::new());
+        while outcomes.len() < batch.len() {
+            let (all, from) = (Arc::clone(&batch), outcomes.len());
+            let done = self.writer.run(move |tx, state| apply::apply(tx, state, &all[from..]));
+            outcomes.extend(done.await?);
+        }
+        Ok(outcomes)
     }
 
     async fn claim(&self, asks: &[ClaimAsk]) -> Result<Claims, StoreError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ff_core::backend::Duty;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::sibling_cancel::SiblingsCancelled;
-use ff_core::{Interest, WorkFilter};
+use ff_core::{Code, Interest, Rejection, StoreError, WorkFilter};
 
 use super::{DutyPlan, Tally};
 use crate::{Engine, Error};
@@ -75,7 +75,15 @@ impl Engine {
         if due.commands.is_empty() {
             return Ok(report);
         }
-        let outcomes = self.backend.apply(due.commands.clone()).await?;
+        let outcomes = match self.backend.apply(due.commands.clone()).await {
+            Ok(outcomes) => outcomes,
+            // Somebody else holds all of it, and it stays due.
+            Err(StoreError::RetryExhausted { cause }) => {
+                let refused = Rejection::new(Code::RetryExhausted, cause);
+                vec![Err(refused); due.commands.len()]
+            }
+            Err(error) => return Err(error.into()),
+        };
         for (command, outcome) in due.commands.iter().zip(&outcomes) {
             report.count(outcome);
             if let Err(error) = outcome {

@@ -11,6 +11,7 @@ use ff_core::backend::StoreError;
 use ff_core::command::Command;
 use ff_core::error::Rejection;
 use ff_core::fold::Key;
+use ff_core::limits::CANCEL_AT_ONCE_MAX;
 use ff_core::needs;
 
 use super::ahead::Ahead;
@@ -30,6 +31,12 @@ pub struct Found {
 }
 
 impl Found {
+    /// How many executions there are, with those that are missing.
+    fn executions(&self, missing: &BTreeSet<Key>) -> usize {
+        let missing = missing.iter().filter(|key| matches!(key, Key::Execution(_)));
+        self.loaded.have.executions.len() + missing.count()
+    }
+
     /// What the commands still need. One that needs a damaged row is refused, and asks for no more.
     fn missing(&mut self, batch: &[Command]) -> Result<BTreeSet<Key>, StoreError> {
         let mut missing = BTreeSet::new();
@@ -120,6 +127,8 @@ pub struct Known {
     pub keys: BTreeSet<Key>,
     /// Whether others got in the way: leases that workers keep renewing are then locked too.
     pub firm: bool,
+    /// Whether to wait only a moment for what others hold.
+    pub brief: bool,
 }
 
 /// Begins a transaction, locks and loads. What it asks for is added to `known`. Nothing when it has to
@@ -133,6 +142,9 @@ pub async fn gather(
     let mut last: Option<Lock> = None;
     for round in 0..ROUNDS_MAX {
         let mut missing = found.missing(batch)?;
+        if batch.len() > 1 && found.executions(&missing) > CANCEL_AT_ONCE_MAX {
+            return Err(Trouble::Wide);
+        }
         if round > 0 && missing.is_empty() {
             return Ok(Some(found));
         }

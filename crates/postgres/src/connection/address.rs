@@ -6,6 +6,7 @@
 //! are made in each transaction, and waiting looks again instead of listening).
 
 use ff_core::backend::StoreError;
+use ff_core::command::Traffic;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -33,6 +34,11 @@ const BY_KEY: &[(&str, &str)] =
 /// What sessions that claim are set to besides. They pass over what others hold, or rest on nobody
 /// holding it: whoever has to wait after all is better off looking again.
 const IMPATIENT: &[(&str, &str)] = &[("lock_timeout", "100ms")];
+/// What sessions that write are set to besides. Whoever holds a row for longer keeps it: a batch then
+/// goes on without the commands that need it.
+const PATIENT: &[(&str, &str)] = &[("lock_timeout", "250ms")];
+/// How long a part of such a batch waits, which is tried to find out whether it needs the row.
+const BRIEF: &str = "; set local lock_timeout = '25ms'";
 
 /// Where a database is.
 #[derive(Clone)]
@@ -47,6 +53,7 @@ pub struct Address {
     /// How to encrypt.
     pub tls: MakeRustlsConnect,
     begin: String,
+    begin_brief: String,
     begin_scan: String,
     begin_snapshot: String,
 }
@@ -95,7 +102,8 @@ impl Address {
             format!("begin{how}{settings}")
         };
         Ok(Self {
-            begin: begin(Purpose::Read),
+            begin: begin(Purpose::Write(Traffic::Admin)),
+            begin_brief: begin(Purpose::Write(Traffic::Admin)) + BRIEF,
             begin_scan: begin(Purpose::Scan),
             begin_snapshot: begin(Purpose::Snapshot),
             config,
@@ -139,6 +147,11 @@ impl Address {
             Purpose::Snapshot => &self.begin_snapshot,
             Purpose::Read | Purpose::Write(_) | Purpose::Claim => &self.begin,
         }
+    }
+
+    /// What begins a transaction that waits for nobody for long.
+    pub fn begin_brief(&self) -> &str {
+        &self.begin_brief
     }
 
     /// The schema as an identifier.
@@ -242,11 +255,15 @@ fn settings(schema: &str, purpose: Purpose) -> Vec<(&'static str, String)> {
         Purpose::Scan => &[],
         Purpose::Read | Purpose::Snapshot | Purpose::Write(_) | Purpose::Claim => BY_KEY,
     };
-    let claiming = if purpose == Purpose::Claim { IMPATIENT } else { &[] };
+    let patience: &[_] = match purpose {
+        Purpose::Claim => IMPATIENT,
+        Purpose::Write(_) => PATIENT,
+        Purpose::Read | Purpose::Snapshot | Purpose::Scan => &[],
+    };
     let fixed = EVERY
         .iter()
         .chain(writing)
-        .chain(claiming)
+        .chain(patience)
         .map(|(name, value)| (*name, (*value).to_owned()));
     std::iter::once(("search_path", quoted(schema))).chain(fixed).collect()
 }

@@ -11,6 +11,10 @@ pub enum Trouble {
     Guard,
     /// Another transaction was in the way: try again.
     Busy(String),
+    /// Another transaction holds a row and keeps it: go on without what needs that row.
+    Locked(String),
+    /// So many rows are needed that one transaction is not to change them all: divide the batch.
+    Wide,
     /// A value that the database does not take: find the command it belongs to.
     Poison(String),
     /// The connection is gone; whether the flight landed is unknown: send it again.
@@ -38,7 +42,8 @@ impl Trouble {
             Self::Guard => StoreError::RetryExhausted {
                 cause: "rows kept changing while they were being decided on".to_owned(),
             },
-            Self::Busy(cause) => StoreError::RetryExhausted { cause },
+            Self::Busy(cause) | Self::Locked(cause) => StoreError::RetryExhausted { cause },
+            Self::Wide => StoreError::RetryExhausted { cause: "needs too many rows".to_owned() },
             Self::Poison(cause) | Self::Lost(cause) => StoreError::Transport { cause },
             Self::Broken(error) => error,
         }
@@ -54,8 +59,8 @@ impl From<Error> for Trouble {
             &SqlState::DIVISION_BY_ZERO => Self::Guard,
             &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::T_R_DEADLOCK_DETECTED
-            | &SqlState::LOCK_NOT_AVAILABLE
             | &SqlState::UNIQUE_VIOLATION => Self::Busy(cause),
+            &SqlState::LOCK_NOT_AVAILABLE => Self::Locked(cause),
             state => match &state.code()[..2] {
                 "22" | "23" => Self::Poison(cause),
                 // Connections, resources (too many of them), and a server that is going down.

@@ -19,6 +19,7 @@ mod histories;
 mod late;
 mod line;
 mod listings;
+mod locked;
 mod places;
 mod plans;
 mod pooled;

@@ -8,6 +8,7 @@ mod flows;
 mod histories;
 mod races;
 mod waits;
+mod wide;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,167 @@
+//! Rows that somebody else holds: what meets them waits a moment or is refused, and nothing else
+//! waits with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_conformance::World;
+use ff_core::backend::{Duty, WorkFilter};
+use ff_core::command::Command;
+use ff_core::decide::complete::Complete;
+use ff_core::error::Code;
+use ff_core::execution::Fence;
+use ff_core::{ExecutionId, StoreError};
+use ff_engine::Engine;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+
+use crate::stores::Stores;
+
+/// Long enough for everything that waits for nobody.
+const SOON: Duration = Duration::from_secs(3);
+
+/// Holds rows by hand.
+async fn hold(stores: &Stores, ids: &[ExecutionId]) -> Client {
+    let hand = stores.connect().await;
+    hand.batch_execute("begin").await.unwrap();
+    let uuids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    let lock = "select 1 from ff_exec_core where execution_id = any($1) for update";
+    assert_eq!(hand.query(lock, &[&uuids]).await.unwrap().len(), ids.len());
+    hand
+}
+
+async fn running(w: &World, count: usize) -> Vec<(ExecutionId, Fence)> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        all.push(w.running(json!({})).await);
+    }
+    all
+}
+
+fn complete((id, fence): (ExecutionId, Fence)) -> Complete {
+    Complete { id, fence, result: None, encoding: None }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_locked_rows_do_not_hold_up_the_ends_of_others() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let engine = Engine::new(Arc::clone(&w.store.backend));
+    let all = running(&w, 32).await;
+    let (locked, free) = all.split_at(2);
+    let hand = hold(&stores, &[locked[0].0, locked[1].0]).await;
+    let mut stuck = JoinSet::new();
+    for work in locked.iter().copied() {
+        let engine = engine.clone();
+        stuck.spawn(async move { engine.execute(complete(work)).await });
+        tokio::task::yield_now().await;
+    }
+    let mut ends = JoinSet::new();
+    for work in free.iter().copied() {
+        let engine = engine.clone();
+        ends.spawn(async move { engine.execute(complete(work)).await.unwrap() });
+    }
+    tokio::time::timeout(SOON, ends.join_all()).await.expect("the others wait for nobody");
+    let refused = tokio::time::timeout(SOON, stuck.join_all()).await.expect("refused in time");
+    for answer in refused {
+        assert_eq!(answer.unwrap_err().code(), Code::RetryExhausted);
+    }
+    hand.batch_execute("commit").await.unwrap();
+    for work in locked {
+        engine.execute(complete(*work)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_goes_on_without_what_is_locked() {
+    for stranger in [false, true] {
+        let stores = Stores::new();
+        let w = stores.open().await;
+        let all = running(&w, 20).await;
+        let hand = hold(&stores, &[all[3].0, all[17].0]).await;
+        let other = stores.open().await;
+        let backend = if stranger { &other.store.backend } else { &w.store.backend };
+        let batch: Vec<Command> = all.iter().map(|work| complete(*work).into()).collect();
+        let outcomes = tokio::time::timeout(SOON, backend.apply(batch.clone())).await.unwrap();
+        let refused = |code: Option<Code>| code == Some(Code::RetryExhausted);
+        let codes: Vec<_> =
+            outcomes.unwrap().into_iter().map(|outcome| outcome.err().map(|no| no.code)).collect();
+        let expected: Vec<_> = (0..20).map(|at| at == 3 || at == 17).collect();
+        assert_eq!(codes.iter().map(|code| refused(*code)).collect::<Vec<_>>(), expected);
+        assert_eq!(codes.iter().flatten().count(), 2, "{codes:?}");
+        // A batch of which nothing went through is refused as a whole.
+        let alone = backend.apply(vec![batch[3].clone(), batch[17].clone()]);
+        let alone = tokio::time::timeout(SOON, alone).await.unwrap().unwrap_err();
+        assert!(matches!(alone, StoreError::RetryExhausted { .. }), "{alone}");
+        hand.batch_execute("commit").await.unwrap();
+        let again = backend.apply(batch).await.unwrap();
+        assert!(again.iter().all(Result::is_ok), "{again:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_row_does_not_fail_a_tick() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let engine = Engine::new(Arc::clone(&w.store.backend));
+    let all = running(&w, 5).await;
+    w.pass(1_000_000);
+    let hand = hold(&stores, &[all[0].0]).await;
+    let tick = || async {
+        let filter = WorkFilter::default();
+        let tick = engine.scan_tick(Duty::LeaseExpiry, &filter);
+        let report = tokio::time::timeout(SOON, tick).await.unwrap().unwrap();
+        (report.processed, report.errors)
+    };
+    assert_eq!(tick().await, (4, 1));
+    assert_eq!(tick().await, (0, 1), "when it is the only one as well");
+    hand.batch_execute("commit").await.unwrap();
+    assert_eq!(tick().await, (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_always_fails_does_not_fail_a_tick() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let engine = Engine::new(Arc::clone(&w.store.backend));
+    let all = running(&w, 5).await;
+    w.pass(1_000_000);
+    stores.schema.tamper(&format!(
+        "create function fails() returns trigger language plpgsql as $$ begin
+            raise exception 'on purpose' using errcode = '40001';
+        end $$;
+        create trigger fails before update on ff_exec_core for each row
+            when (new.execution_id = '{}') execute function fails();",
+        all[2].0.uuid()
+    ));
+    let report = engine.scan_tick(Duty::LeaseExpiry, &WorkFilter::default()).await;
+    stores.schema.tamper("drop trigger fails on ff_exec_core; drop function fails;");
+    let report = report.unwrap();
+    assert_eq!((report.processed, report.errors), (4, 1));
+}
+
+/// Members of each of two flows: together more than one transaction changes.
+const MEMBERS: usize = 5_100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_changes_no_more_members_at_once_than_a_cancellation() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let edges: Vec<_> = (0..MEMBERS).map(|n| format!("a>m{n}")).collect();
+    let edges = edges.join(" ");
+    for _ in 0..2 {
+        let drawn = w.sketch(&edges).submit().await;
+        w.succeed(drawn.id("a")).await;
+    }
+    let other = stores.open().await;
+    let engine = Engine::new(Arc::clone(&other.store.backend));
+    let report = engine.scan_tick(Duty::CompletionDispatch, &WorkFilter::default()).await.unwrap();
+    assert_eq!((report.processed, report.errors), (2, 0));
+    let db = stores.connect().await;
+    let many = "select count(*), count(distinct xmin::text) from ff_exec_core \
+        where phase = 'runnable' and not gated";
+    let row = db.query_one(many, &[]).await.unwrap();
+    let (released, transactions): (i64, i64) = (row.get(0), row.get(1));
+    assert_eq!((released, transactions), (2 * i64::try_from(MEMBERS).unwrap(), 2));
+}
