@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ff_core::execution::State;
+use ff_core::execution::{CancelledBy, Ending, State, Terminal};
 use ff_core::flow::{Counters, Edge, EdgeState, Ended, Flow, Group, GroupState, Verdict};
 use ff_core::fold::GroupKey;
 use ff_core::state::TerminalOutcome;
@@ -30,6 +30,7 @@ pub(super) fn audit(tables: &Tables) {
     }
     for edge in tables.edges.values() {
         check_edge(tables, edge);
+        check_needed(tables, edge);
         // Of a flow that was removed in part, an id may be in use again.
         let there = members.get(&edge.flow).map_or(0, Vec::len);
         let whole = tables.flows.get(&edge.flow).is_some_and(|flow| count(flow.nodes) == there);
@@ -74,9 +75,31 @@ fn check_edge(tables: &Tables, edge: &Edge) {
     assert!(!ended || !told, "edge {} was not told that its upstream ended", edge.id);
     let siblings = group.siblings.filter(|siblings| edge.round <= siblings.round);
     if siblings.is_some_and(|siblings| !siblings.pending) {
-        // Whoever still runs after the siblings were cancelled was replayed since.
-        assert!(ended || upstream.counts.replays > 0, "{} was not cancelled", upstream.id);
+        // Whoever still runs after the siblings were cancelled was replayed since, or spared, because
+        // something else waited for it too.
+        let beside = |other: &&Edge| {
+            (other.flow, other.upstream) == (edge.flow, edge.upstream) && other.id != edge.id
+        };
+        let spared = tables.edges.values().find(beside).is_some();
+        let runs = spared || upstream.counts.replays > 0;
+        assert!(ended || runs, "{} was not cancelled", upstream.id);
     }
+}
+
+/// No group that still waits lost an upstream because another group did not need it any more.
+fn check_needed(tables: &Tables, edge: &Edge) {
+    let Some(upstream) = tables.executions.get(&edge.upstream) else { return };
+    let State::Terminal(Terminal { ending, at, .. }) = &upstream.state else { return };
+    let as_sibling = matches!(ending, Ending::Cancelled { by: CancelledBy::Engine, .. });
+    let group = tables.groups.get(&(edge.flow, edge.downstream));
+    let waits = group.is_some_and(|group| {
+        group.state == GroupState::Pending && group.round == edge.round
+    });
+    // Whatever was replayed since had a group that fired before.
+    let replayed = |id| tables.executions.get(id).is_none_or(|x| x.counts.replays > 0);
+    let since = replayed(&edge.upstream) || replayed(&edge.downstream) || edge.created_at >= *at;
+    let (lost, needs) = (edge.upstream, edge.downstream);
+    assert!(!as_sibling || !waits || since, "{lost} was cancelled as a sibling, {needs} needs it");
 }
 
 fn count(nodes: u32) -> usize {

@@ -126,8 +126,8 @@ async fn fired(w: &World) -> Drawn {
 /// Whoever has the id of a sibling that is gone is not cancelled in its place.
 pub async fn a_stranger_is_not_cancelled(w: Arc<World>) {
     let drawn = fired(&w).await;
-    let (cancelled, already_terminal, not_found) = (0, 0, 1);
-    let done = SiblingsCancelled::Dispatched { cancelled, already_terminal, not_found };
+    let (cancelled, spared, already_terminal, not_found) = (0, 0, 0, 1);
+    let done = SiblingsCancelled::Dispatched { cancelled, spared, already_terminal, not_found };
     let outcomes = w.tick(Duty::EdgeCancelDispatcher).await;
     assert_eq!(outcomes, [Ok(Reply::CancelSiblings(done))]);
     assert_eq!(w.state(drawn.id("b")).await, PublicState::Waiting);

@@ -4,23 +4,38 @@ use std::sync::Arc;
 
 use ff_core::backend::{Duty, Interest, WorkFilter};
 use ff_core::command::{Command, Reply};
+use ff_core::decide::apply_edge::ApplyEdge;
 use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::decide::sibling_cancel::{CancelSiblings, SiblingsCancelled};
 use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
 use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
-use ff_core::flow::{GroupWord, SiblingsReason};
+use ff_core::flow::{Ended, FlowWord, GroupWord, SiblingsReason};
 use ff_core::state::{PublicState, TerminalOutcome};
+use ff_core::view::EdgeGroupSnapshot;
 use ff_core::{ExecutionId, FlowId};
 
 use super::calls::tags;
 use crate::world::{Drawn, World, any_let_run, any_of, code, namespace, quorum, quorum_let_run};
 
 fn dispatched(cancelled: u32, already_terminal: u32) -> Reply {
-    let not_found = 0;
-    let done = SiblingsCancelled::Dispatched { cancelled, already_terminal, not_found };
+    let (spared, not_found) = (0, 0);
+    let done = SiblingsCancelled::Dispatched { cancelled, spared, already_terminal, not_found };
     Reply::CancelSiblings(done)
+}
+
+/// So many were cancelled and so many were not, because another group needs them.
+fn sparing(cancelled: u32, spared: u32) -> Reply {
+    let (already_terminal, not_found) = (0, 0);
+    let done = SiblingsCancelled::Dispatched { cancelled, spared, already_terminal, not_found };
+    Reply::CancelSiblings(done)
+}
+
+/// How many upstreams of a group run on although it cancelled what remained.
+async fn spared(w: &World, flow: FlowId, id: ExecutionId) -> u32 {
+    let group = w.group(flow, id).await;
+    EdgeGroupSnapshot::of(&group, &w.flow(flow).await).spared_count
 }
 
 async fn is_cancelled_for(w: &World, id: ExecutionId, reason: &str) {
@@ -154,17 +169,117 @@ pub async fn a_group_without_siblings_left_is_drained(w: Arc<World>) {
     assert!((w.store.dump)().cancels.is_empty());
 }
 
-/// What waits for a cancelled sibling learns of it like of any other end.
-pub async fn the_other_children_of_a_sibling_learn_of_it(w: Arc<World>) {
-    let drawn = w.sketch("a>z b>z b>y>x").join("z", any_of()).submit().await;
+/// A group that has fired needs no upstream any more: it only counts how a cancelled one ended.
+pub async fn a_group_that_fired_keeps_no_sibling(w: Arc<World>) {
+    let sketch = w.sketch("a>z b>z b>y d>y").join("z", any_of()).join("y", any_let_run());
+    let drawn = sketch.submit().await;
+    w.succeed(drawn.id("d")).await;
     w.succeed(drawn.id("a")).await;
     w.dispatch().await;
     w.tick(Duty::EdgeCancelDispatcher).await;
-    assert_eq!(w.state(drawn.id("y")).await, PublicState::WaitingChildren);
+    is_cancelled_for(&w, drawn.id("b"), "sibling_quorum_satisfied").await;
     w.dispatch().await;
-    for id in drawn.ids(["y", "x"]) {
-        assert_eq!(w.state(id).await, PublicState::Skipped);
+    assert_eq!(w.counted(drawn.flow, drawn.id("y")).await, [2, 1, 1, 0]);
+    assert_eq!(w.state(drawn.id("y")).await, PublicState::Waiting);
+}
+
+/// A sibling that another node waits for goes on, and the other node runs.
+pub async fn a_sibling_that_another_waits_for_is_spared(w: Arc<World>) {
+    let drawn = w.sketch("a>j b>j a>k").join("j", any_of()).submit().await;
+    let (flow, [a, j, k]) = (drawn.flow, drawn.ids(["a", "j", "k"]));
+    let fence = w.start(a).await;
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(0, 1))]);
+    assert_eq!(w.state(a).await, PublicState::Active, "another node waits for it");
+    assert_eq!(spared(&w, flow, j).await, 1);
+    assert_eq!(flag(&w, flow, j).await, Some((false, SiblingsReason::Satisfied)));
+    assert!((w.store.dump)().cancels.is_empty());
+    assert!(w.renew(a, fence).await.is_ok());
+    assert_eq!(w.complete(a, fence).await, Ok(()));
+    w.dispatch().await;
+    assert_eq!(spared(&w, flow, j).await, 0, "it has ended");
+    assert_eq!(w.state(k).await, PublicState::Waiting);
+    for id in [j, k] {
+        w.succeed(id).await;
     }
+    w.dispatch().await;
+    let flow = w.flow(flow).await;
+    assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 4, badly: 0 }));
+}
+
+/// A spared sibling runs on, whatever becomes of what waits for it, unless that cancels what remains.
+pub async fn a_spared_sibling_runs_on(w: Arc<World>) {
+    let drawn = w.sketch("a>j b>j a>k c>k").join("j", any_of()).submit().await;
+    let a = drawn.id("a");
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    w.fail_for_good(drawn.id("c")).await;
+    w.dispatch().await;
+    assert_eq!(w.state(drawn.id("k")).await, PublicState::Skipped);
+    assert!(w.tick(Duty::EdgeCancelDispatcher).await.is_empty());
+    assert_eq!(w.state(a).await, PublicState::Waiting);
+    w.succeed(a).await;
+    w.dispatch().await;
+    assert_eq!(w.counted(drawn.flow, drawn.id("j")).await, [2, 2, 0, 0]);
+}
+
+/// An edge that is added after the group fired spares a sibling too, applied or only staged.
+pub async fn an_edge_added_before_the_drain_spares_its_upstream(w: Arc<World>) {
+    for applied in [true, false] {
+        let drawn = w.sketch("a>z b>z c>z k").join("z", any_of()).open().submit().await;
+        let (flow, [b, c, k]) = (drawn.flow, drawn.ids(["b", "c", "k"]));
+        w.succeed(drawn.id("a")).await;
+        w.dispatch().await;
+        let staged = w.stage(flow, b, k).await.expect("the edge is valid");
+        if applied {
+            w.apply(flow, staged.edge_id).await.expect("it is staged");
+        }
+        assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(1, 1))]);
+        assert_eq!(w.state(b).await, PublicState::Waiting);
+        is_cancelled_for(&w, c, "sibling_quorum_satisfied").await;
+        assert_eq!(spared(&w, flow, drawn.id("z")).await, 1);
+    }
+}
+
+/// The reconciler waits for no sibling that is spared.
+pub async fn the_reconciler_leaves_spared_siblings_alone(w: Arc<World>) {
+    let drawn = w.sketch("a>j b>j a>k c>j").join("j", any_of()).submit().await;
+    let (flow, [a, b, c, downstream]) = (drawn.flow, drawn.ids(["a", "b", "c", "j"]));
+    let fence = w.start(c).await;
+    w.succeed(b).await;
+    w.dispatch().await;
+    let no_op = Ok(SiblingsReconciled::NoOp);
+    assert_eq!(w.run(ReconcileSiblings { flow, downstream }).await, no_op);
+    w.complete(c, fence).await.expect("it is held");
+    let drained = Ok(SiblingsReconciled::CompletedDrain);
+    assert_eq!(w.run(ReconcileSiblings { flow, downstream }).await, drained);
+    assert_eq!(w.state(a).await, PublicState::Waiting);
+    assert_eq!(flag(&w, flow, downstream).await, Some((false, SiblingsReason::Satisfied)));
+    assert!((w.store.dump)().cancels.is_empty());
+    assert_eq!(spared(&w, flow, downstream).await, 1);
+}
+
+/// Of a sibling that a batch brings, not everything is known: the group is drained in the next round.
+pub async fn a_sibling_that_a_batch_brings_is_left_for_later(w: Arc<World>) {
+    let drawn = w.sketch("a>z q>k").join("z", any_of()).open().submit().await;
+    let (flow, [a, q, z]) = (drawn.flow, drawn.ids(["a", "q", "z"]));
+    w.succeed(a).await;
+    let staging = w.staging(flow, q, z).await;
+    let edge = staging.edge;
+    let batch = vec![
+        staging.into(),
+        ApplyEdge { flow, edge, upstream: None, downstream: None }.into(),
+        DispatchCompletion { flow, execution: a, eager: false }.into(),
+        CancelSiblings { flow, downstream: z }.into(),
+    ];
+    let outcomes = w.batch(batch).await;
+    let later = Reply::CancelSiblings(SiblingsCancelled::SkippedLocked);
+    assert_eq!(outcomes[3], Ok(later), "{outcomes:?}");
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(0, 1))]);
+    assert_eq!(w.state(q).await, PublicState::Waiting, "another node waits for it");
+    assert!((w.store.dump)().cancels.is_empty());
 }
 
 /// A sibling that itself waits is cancelled; what it waits for goes on.
@@ -240,17 +355,39 @@ pub async fn a_group_may_fire_and_be_drained_in_one_batch(w: Arc<World>) {
     }
 }
 
-/// One upstream of two groups is cancelled for one, and counts in both.
-pub async fn a_sibling_of_two_groups_counts_in_both(w: Arc<World>) {
+/// One upstream of two groups is cancelled when both have fired, and counts in both.
+pub async fn a_sibling_of_two_groups_is_cancelled_with_the_second(w: Arc<World>) {
     let sketch = w.sketch("a>y b>y b>z c>z").join("y", any_of()).join("z", any_of());
     let drawn = sketch.submit().await;
+    let [b, y, z] = drawn.ids(["b", "y", "z"]);
     w.succeed(drawn.id("a")).await;
     w.dispatch().await;
     w.tick(Duty::EdgeCancelDispatcher).await;
     w.dispatch().await;
-    assert_eq!(w.counted(drawn.flow, drawn.id("y")).await, [2, 1, 1, 0]);
-    assert_eq!(w.counted(drawn.flow, drawn.id("z")).await, [2, 0, 1, 0]);
-    assert_eq!(w.state(drawn.id("z")).await, PublicState::WaitingChildren);
+    assert_eq!(w.state(b).await, PublicState::Waiting);
+    assert_eq!(w.counted(drawn.flow, y).await, [2, 1, 0, 0]);
+    assert_eq!(w.counted(drawn.flow, z).await, [2, 0, 0, 0]);
+    w.succeed(drawn.id("c")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    is_cancelled_for(&w, b, "sibling_quorum_satisfied").await;
+    w.dispatch().await;
+    for id in [y, z] {
+        assert_eq!(w.counted(drawn.flow, id).await, [2, 1, 1, 0]);
+    }
+}
+
+/// Two groups that fired need each other's siblings no more, whichever is drained first.
+pub async fn two_groups_that_fired_spare_nobody_for_each_other(w: Arc<World>) {
+    let sketch = w.sketch("a>y b>y b>z c>z").join("y", any_of()).join("z", any_of());
+    let drawn = sketch.submit().await;
+    for node in ["a", "c"] {
+        w.succeed(drawn.id(node)).await;
+    }
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await.len(), 2);
+    is_cancelled_for(&w, drawn.id("b"), "sibling_quorum_satisfied").await;
+    assert!((w.store.dump)().cancels.is_empty());
 }
 
 async fn fired(w: &World, drawn: Drawn) {

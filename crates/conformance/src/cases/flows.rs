@@ -155,13 +155,19 @@ macro_rules! flow_suite {
                 a_group_of_all_cancels_nobody
                 a_sibling_that_ended_is_left_alone
                 a_group_without_siblings_left_is_drained
-                the_other_children_of_a_sibling_learn_of_it
+                a_group_that_fired_keeps_no_sibling
+                a_sibling_that_another_waits_for_is_spared
+                a_spared_sibling_runs_on
+                an_edge_added_before_the_drain_spares_its_upstream
+                the_reconciler_leaves_spared_siblings_alone
+                a_sibling_that_a_batch_brings_is_left_for_later
                 a_waiting_sibling_is_cancelled
                 a_group_is_never_half_drained
                 the_reconciler_cancels_nothing
                 a_group_that_has_not_fired_cancels_nobody
                 a_group_may_fire_and_be_drained_in_one_batch
-                a_sibling_of_two_groups_counts_in_both
+                a_sibling_of_two_groups_is_cancelled_with_the_second
+                two_groups_that_fired_spare_nobody_for_each_other
                 groups_are_drained_oldest_first
                 siblings_may_be_cancelled_for_some_flows
                 a_group_that_fires_wakes_the_dispatcher

@@ -363,32 +363,6 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The ends of several executions.
-#[derive(Default)]
-pub(super) struct Ends {
-    executions: Vec<Execution>,
-    dispatch: Vec<(ExecutionId, Option<Dispatch>)>,
-    events: Vec<Event>,
-}
-
-impl Ends {
-    /// Ends one more, and has its flow told.
-    pub fn add(&mut self, x: &Execution, ending: Ending, reason: &str, cx: &Cx<'_>) {
-        let parting = Parting { how: LeaseEnd::Revoked, reason };
-        let effects = end(x, ending, parting, cx);
-        self.executions.extend(effects.execution);
-        self.events.extend(effects.events);
-        self.dispatch.extend(effects.dispatch.map(|row| (row.execution, Some(row))));
-    }
-
-    /// Everything, together with what else changes.
-    pub fn change<R>(self, reply: R, graph: GraphEffects) -> Change<R> {
-        let graph = GraphEffects { executions: self.executions, dispatch: self.dispatch, ..graph };
-        let graph = Some(Box::new(graph));
-        Change { reply, effects: Effects { events: self.events, graph, ..Effects::default() } }
-    }
-}
-
 /// The flow, if things may be added to it; `inside` says that a running member adds them.
 pub(super) fn growing(flow: &Flow, inside: bool) -> Result<(), Rejection> {
     if flow.is_terminal() {

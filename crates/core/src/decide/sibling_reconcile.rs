@@ -1,12 +1,12 @@
 //! Tidy up after sibling cancellation: rows without a group, and groups that are done.
 //!
-//! It cancels nothing and waits for nobody.
+//! It cancels nothing and waits for nobody. A group is done when all its siblings ended or are spared.
 
-use super::sibling_cancel::{drained, draining, is_pending, keys, member, siblings};
+use super::graph::Draft;
+use super::sibling_cancel::{draining, is_pending, keys, siblings};
 use super::{Again, COMMAND_BYTES, Decide};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::execution::State;
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::Config;
@@ -42,32 +42,32 @@ impl Decide for ReconcileSiblings {
     }
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
-        keys(self.flow, self.downstream, have)
+        let mut keys = keys(self.flow, self.downstream, have);
+        keys.push(Key::FreeFlow(self.flow));
+        keys
     }
 
     fn decide(
         &self,
         have: &WorkingSet,
-        _: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<Change<SiblingsReconciled>, Rejection> {
         let key = (self.flow, self.downstream);
         let there = matches!(have.graph.cancels.get(&key), Some(Some(_)));
-        if !there || have.graph.taken.contains(&key) {
+        let held = have.graph.busy.contains(&self.flow) || have.graph.taken.contains(&key);
+        if !there || held {
             return Ok(Change::none(SiblingsReconciled::NoOp));
         }
-        let group = have.graph.group(key);
-        let graph = drained(group, self.flow, self.downstream);
-        let Some(group) = group.filter(|group| is_pending(group)) else {
-            return Ok(draining(SiblingsReconciled::SremmedStale, graph));
+        let group = have.graph.group(key).filter(|group| is_pending(group));
+        let (Some(flow), Some(group)) = (have.graph.known_flow(self.flow), group) else {
+            return Ok(draining(SiblingsReconciled::SremmedStale, self.flow, self.downstream));
         };
-        let runs = |id: &ExecutionId| {
-            let sibling = member(self.flow, *id, have);
-            sibling.is_some_and(|x| !matches!(x.state, State::Terminal(_)))
-        };
-        if siblings(group, have).iter().any(runs) {
+        if siblings(group, have).is_none_or(|siblings| !siblings.cancelled.is_empty()) {
             return Ok(Change::none(SiblingsReconciled::NoOp));
         }
-        Ok(draining(SiblingsReconciled::CompletedDrain, graph))
+        let mut draft = Draft::new(have, flow, cx);
+        draft.drain(group, have, cx)?;
+        Ok(draft.change(SiblingsReconciled::CompletedDrain))
     }
 
     fn again(_: &SiblingsReconciled) -> Again<SiblingsReconciled> {

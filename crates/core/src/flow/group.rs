@@ -293,6 +293,13 @@ impl Group {
         }
     }
 
+    /// How many upstreams run on although their siblings were cancelled. Cancelling resolved the edges
+    /// of all others.
+    pub fn spared(&self) -> u32 {
+        let own = |siblings: &Siblings| !siblings.pending && siblings.round == self.round;
+        self.siblings.filter(own).map_or(0, |_| self.counters.running())
+    }
+
     /// Whether `edge` is not resolved and belongs to the round that is being cancelled.
     pub fn cancels(&self, edge: &Edge) -> bool {
         let unresolved = matches!(edge.state, EdgeState::Unsatisfied { .. });

@@ -111,6 +111,9 @@ pub struct EdgeGroupSnapshot {
     pub group_state: GroupWord,
     /// Why those that still ran were cancelled, if they were.
     pub cancel_siblings_reason: Option<crate::flow::SiblingsReason>,
+    /// Those that were spared then, because a group that had not fired waited for them too, and have
+    /// not ended since.
+    pub spared_count: u32,
 }
 
 impl EdgeGroupSnapshot {
@@ -128,6 +131,7 @@ impl EdgeGroupSnapshot {
             running_count: group.counters.running(),
             group_state: if cancelled { GroupWord::Cancelled } else { state },
             cancel_siblings_reason: group.siblings.map(|siblings| siblings.reason),
+            spared_count: group.spared(),
         }
     }
 }

@@ -6,7 +6,7 @@ use ff_core::decide::Again;
 use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::event::EventName;
 use ff_core::execution::{Fence, State, first_epoch};
-use ff_core::flow::Node;
+use ff_core::flow::{EdgeState, GroupState, Node};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;
 use ff_core::{Command, Execution, ExecutionId, Outcome, Reply, WriteSet};
@@ -50,6 +50,7 @@ pub fn every_law_is_kept(turn: &Turn<'_>) -> Law {
                 the_end_is_final(turn, was, is)?;
                 counts_are_bounded(is)?;
                 each_end_is_told_once(turn, was, is)?;
+                a_sibling_that_is_needed_goes_on(turn, was, is)?;
             }
         }
     }
@@ -62,6 +63,22 @@ fn a_rejected_command_leaves_no_trace(turn: &Turn<'_>) -> Law {
     }
     law(turn.set.is_empty(), || format!("a rejection wrote {:#?}", turn.set))?;
     law(same_rows(turn.before, turn.after), || "a rejection changed a row".to_owned())
+}
+
+/// No group that has not fired loses an upstream because another group needs it no more.
+fn a_sibling_that_is_needed_goes_on(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+    let Command::CancelSiblings(cancel) = turn.command else { return Ok(()) };
+    let ends = was.state.phase() != Phase::Terminal && is.state.phase() == Phase::Terminal;
+    let graph = &turn.before.rows.graph;
+    let out = graph.edges.values().flatten().filter(|edge| ends && edge.upstream == is.id);
+    for edge in out.filter(|edge| edge.downstream != cancel.downstream) {
+        let unresolved = matches!(edge.state, EdgeState::Staged | EdgeState::Unsatisfied { .. });
+        let waits = graph.group((edge.flow, edge.downstream)).is_some_and(|group| {
+            group.state == GroupState::Pending && group.round == edge.round
+        });
+        law(!unresolved || !waits, || format!("{edge:#?} needs {is:#?}"))?;
+    }
+    Ok(())
 }
 
 fn only_the_holder_writes(turn: &Turn<'_>) -> Law {

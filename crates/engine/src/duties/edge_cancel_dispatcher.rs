@@ -39,6 +39,8 @@ pub struct DispatchReport {
     pub errors: u32,
     /// Siblings that were cancelled.
     pub cancelled: u32,
+    /// Siblings that go on, because a group that has not fired waits for them too.
+    pub spared: u32,
     /// Siblings that had ended.
     pub already_terminal: u32,
     /// Siblings that were gone.
@@ -49,9 +51,15 @@ impl DispatchReport {
     fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Ok(Reply::CancelSiblings(reply)) => match *reply {
-                SiblingsCancelled::Dispatched { cancelled, already_terminal, not_found } => {
+                SiblingsCancelled::Dispatched {
+                    cancelled,
+                    spared,
+                    already_terminal,
+                    not_found,
+                } => {
                     self.dispatched += 1;
                     self.cancelled += cancelled;
+                    self.spared += spared;
                     self.already_terminal += already_terminal;
                     self.not_found += not_found;
                 }

@@ -1,9 +1,10 @@
 //! Flows that were submitted here, as last written: what ends in one of them is told to it in one flight.
 //!
 //! Like everything that is remembered it is a guess which the write checks. Whoever changes an edge or a
-//! group holds the flow and gives it a new version, so the version of the flow answers for them. Only
-//! the cancelling of siblings does not: a group that cancels any is read again. An execution answers
-//! for itself, unless it still waits for others afterwards: then nothing was decided on it.
+//! group holds the flow and gives it a new version, so the version of the flow answers for them. A group
+//! that cancels siblings is read again all the same: processes of earlier releases take its flag down
+//! without holding the flow. An execution answers for itself, unless it still waits for others
+//! afterwards: then nothing was decided on it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};

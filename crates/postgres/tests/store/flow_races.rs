@@ -170,7 +170,8 @@ async fn a_group_that_somebody_holds_is_left_to_them() {
     assert_eq!(outcomes, [Ok(Reply::CancelSiblings(SiblingsCancelled::SkippedLocked))]);
     tx.rollback().await.unwrap();
     let outcomes = fleet.store(0).apply(cancel()).await.unwrap();
-    let done = SiblingsCancelled::Dispatched { cancelled: 2, already_terminal: 0, not_found: 0 };
+    let (cancelled, spared, already_terminal, not_found) = (2, 0, 0, 0);
+    let done = SiblingsCancelled::Dispatched { cancelled, spared, already_terminal, not_found };
     assert_eq!(outcomes, [Ok(Reply::CancelSiblings(done))]);
     drop((world, db));
     fleet.finish().await;

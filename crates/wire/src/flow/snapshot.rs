@@ -103,6 +103,10 @@ pub struct EdgeGroupSnapshot {
     /// Why those that still ran were cancelled, if they were.
     #[schema(value_type = Option<words::SiblingsReason>)]
     pub cancel_siblings_reason: Option<SiblingsReason>,
+    /// Those that were spared then, because another execution waited for them too, and that have
+    /// not ended since.
+    #[serde(default)]
+    pub spared_count: u32,
 }
 
 /// What the members of a flow are doing.
@@ -180,6 +184,7 @@ impl From<view::EdgeGroupSnapshot> for EdgeGroupSnapshot {
             running_count: group.running_count,
             group_state: group.group_state,
             cancel_siblings_reason: group.cancel_siblings_reason,
+            spared_count: group.spared_count,
         }
     }
 }
