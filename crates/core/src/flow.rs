@@ -12,9 +12,9 @@ mod group;
 
 use serde::Serialize;
 
-use crate::execution::{CancelledBy, Ending, Fingerprint, Tags};
+use crate::execution::{CancelledBy, Ending, Fingerprint, Next, State, Tags};
 use crate::ids::{ExecutionId, FlowId};
-use crate::state::{PublicState, words};
+use crate::state::{Phase, PublicState, words};
 use crate::text::{Creator, FlowKind, IdempotencyKey, Namespace, NodeName};
 use crate::time::Millis;
 
@@ -152,6 +152,44 @@ words! {
     /// What becomes of the members of a cancelled flow.
     CancellationPolicy {
         FlowOnly = "cancel_flow_only", All = "cancel_all", Pending = "cancel_pending",
+    }
+}
+
+impl CancellationPolicy {
+    /// Whether it ends members that `other` lets go on.
+    pub fn exceeds(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::All, Self::Pending | Self::FlowOnly) | (Self::Pending, Self::FlowOnly) => true,
+            (Self::FlowOnly, _) | (Self::Pending, Self::Pending) | (_, Self::All) => false,
+        }
+    }
+
+    /// Whether it ends a member in this state. An attempt that is under way goes on with
+    /// `cancel_pending`, also while it sleeps or waits for a signal, a resume or children.
+    pub fn ends(self, state: &State) -> bool {
+        let between_attempts = match state {
+            State::Terminal(_) => return false,
+            State::Active(_) | State::Suspended(_) => false,
+            State::Runnable(runnable) => match &runnable.next {
+                Next::First | Next::Retry(_) | Next::Reclaim | Next::Replay => true,
+                Next::Resume(_) => false,
+            },
+        };
+        match self {
+            Self::FlowOnly => false,
+            Self::Pending => between_attempts,
+            Self::All => true,
+        }
+    }
+
+    /// Whether it may end a member in this phase.
+    pub fn may_end(self, phase: Phase) -> bool {
+        match (self, phase) {
+            (Self::FlowOnly, _) | (_, Phase::Terminal) => false,
+            (Self::All, Phase::Runnable | Phase::Active | Phase::Suspended)
+            | (Self::Pending, Phase::Runnable) => true,
+            (Self::Pending, Phase::Active | Phase::Suspended) => false,
+        }
     }
 }
 

@@ -10,10 +10,13 @@ use ff_core::decide::add_member::AddMember;
 use ff_core::decide::cancel_flow::{CancelFlow, FlowCancelled};
 use ff_core::decide::cancel_owed::{CancelOwed, OwedCancelled};
 use ff_core::decide::group_policy::SetGroupPolicy;
+use ff_core::decide::wait_children::Waiting;
 use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
-use ff_core::flow::{CancellationPolicy, EdgePolicy, EdgeWord, Ended, FlowState, GroupWord};
+use ff_core::flow::{
+    CancellationPolicy, DependencyKind, EdgePolicy, EdgeWord, Ended, FlowState, GroupWord, NodeRef,
+};
 use ff_core::state::{PublicState, TerminalOutcome};
 use ff_core::view::{EdgeGroupSnapshot, EdgeSnapshot, FlowSnapshot};
 use ff_core::{Fence, FlowId};
@@ -119,6 +122,52 @@ pub async fn cancelling_what_is_pending_lets_the_running_finish(w: Arc<World>) {
     assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_cancel_requested"]);
 }
 
+/// Attempts that are under way go on, also while they sleep, wait for a signal or for children.
+pub async fn cancelling_what_is_pending_leaves_attempts_alone(w: Arc<World>) {
+    let drawn = w.sketch("sleeps parent asks heard idle").submit().await;
+    let [sleeps, parent, asks, heard, idle] =
+        drawn.ids(["sleeps", "parent", "asks", "heard", "idle"]);
+    let fence = w.start(sleeps).await;
+    w.delay(sleeps, fence, w.now().plus(1_000)).await.expect("it is held");
+    let fence = w.start(parent).await;
+    let child = drawn.id("child");
+    let more = w.more(drawn.flow, "child").between(NodeRef::Execution(child), NodeRef::Execution(parent));
+    let more = more.with(|graph| graph.graph.links[0].kind = DependencyKind::AnyTerminal);
+    more.extend_as(parent, fence).await.expect("it is held");
+    assert_eq!(w.wait_children(drawn.flow, parent, fence).await, Ok(Waiting::Waiting));
+    for id in [asks, heard] {
+        let fence = w.start(id).await;
+        let mailbox = w.suspend(w.pause(id, fence)).await.remove(0);
+        if id == heard {
+            w.deliver(mailbox.signal(&w, "go")).await;
+        }
+    }
+    let cancelled = w.cancel_flow(drawn.flow, PENDING).await.expect("it is open");
+    assert_eq!(cancelled.members, sorted([child, idle]));
+    w.dispatch().await;
+    assert_eq!(w.state(sleeps).await, PublicState::Delayed);
+    assert_eq!(w.state(asks).await, PublicState::Suspended);
+    assert_eq!(w.state(heard).await, PublicState::Waiting);
+    assert_eq!(w.state(parent).await, PublicState::Waiting, "its child has ended");
+    w.pass(1_000);
+    for id in [sleeps, parent, heard] {
+        w.succeed(id).await;
+    }
+    w.dispatch().await;
+    assert_eq!(w.flow(drawn.flow).await.ended, Ended { well: 3, badly: 2 });
+}
+
+/// A member that a worker takes between the listing and the cancellation goes on.
+pub async fn what_a_batch_starts_first_is_not_pending(w: Arc<World>) {
+    let drawn = w.sketch("a b").submit().await;
+    let [a, b] = drawn.ids(["a", "b"]);
+    let cancel = CancelFlow { flow: drawn.flow, policy: PENDING, reason: String::new() };
+    let outcomes = w.batch(vec![w.ask(1).claim(a).into(), cancel.into()]).await;
+    let Ok(Reply::CancelFlow(cancelled)) = &outcomes[1] else { panic!("{outcomes:?}") };
+    assert_eq!(cancelled.members, [b]);
+    assert_eq!(w.state(a).await, PublicState::Active);
+}
+
 /// No member changes, and the flow takes nothing more.
 pub async fn cancelling_the_flow_only_changes_no_member(w: Arc<World>) {
     let (drawn, fence) = busy(&w).await;
@@ -170,14 +219,14 @@ pub async fn an_unknown_flow_is_not_cancelled(w: Arc<World>) {
     }
 }
 
-/// The first cancellation counts; every later one is told what it said.
+/// The first cancellation counts; every later one that asks for no more is told what it said.
 pub async fn a_repeated_cancellation_answers_from_the_first(w: Arc<World>) {
     let drawn = w.sketch("a>b c").submit().await;
     let fence = w.start(drawn.id("a")).await;
     w.cancel_flow(drawn.flow, PENDING).await.expect("it is open");
     w.pass(5);
     let before = w.rows();
-    for (policy, reason) in [(ALL, "other"), (PENDING, "enough"), (FLOW_ONLY, "")] {
+    for (policy, reason) in [(PENDING, "other"), (PENDING, "enough"), (FLOW_ONLY, "")] {
         let again = CancelFlow { flow: drawn.flow, policy, reason: reason.to_owned() };
         let expected = FlowCancelled {
             policy: PENDING,
@@ -190,6 +239,49 @@ pub async fn a_repeated_cancellation_answers_from_the_first(w: Arc<World>) {
     }
     assert_eq!(w.rows(), before);
     assert!(w.renew(drawn.id("a"), fence).await.is_ok(), "it still runs");
+}
+
+/// One that asks for more is carried out; the reason and the time of the first stay.
+pub async fn a_stronger_cancellation_is_carried_out(w: Arc<World>) {
+    let drawn = w.sketch("a>b c").submit().await;
+    let (flow, [a, b, c]) = (drawn.flow, drawn.ids(["a", "b", "c"]));
+    let fence = w.start(a).await;
+    let first = w.now();
+    w.cancel_flow(flow, FLOW_ONLY).await.expect("it is open");
+    for (policy, members) in [(PENDING, sorted([b, c])), (ALL, vec![a])] {
+        w.pass(5);
+        let cancel = CancelFlow { flow, policy, reason: "other".to_owned() };
+        let reason = "enough".to_owned();
+        let (scheduled, repeated) = (false, false);
+        let expected =
+            FlowCancelled { policy, reason: reason.clone(), members, scheduled, repeated };
+        assert_eq!(w.run(cancel.clone()).await, Ok(expected.clone()));
+        assert_eq!(w.flow(flow).await.state, FlowState::Cancelled { at: first, policy, reason });
+        let before = w.rows();
+        let again = FlowCancelled { members: Vec::new(), repeated: true, ..expected };
+        assert_eq!(w.run(cancel).await, Ok(again));
+        assert_eq!(w.rows(), before);
+    }
+    for id in [a, b, c] {
+        is_cancelled(&w, id, "enough").await;
+    }
+    assert_eq!(code(w.complete(a, fence).await), Code::ExecutionNotActive);
+    w.dispatch().await;
+    assert_eq!(w.flow(flow).await.ended, Ended { well: 0, badly: 3 });
+    let requested = "flow_cancel_requested";
+    let told = [requested, requested, requested];
+    assert_eq!(w.flow_event_names(flow).await, told);
+}
+
+/// A cancelled flow whose members have all ended has nothing more to cancel.
+pub async fn a_cancelled_flow_that_ended_keeps_its_policy(w: Arc<World>) {
+    let drawn = w.sketch("a").submit().await;
+    w.cancel_flow(drawn.flow, PENDING).await.expect("it is open");
+    w.dispatch().await;
+    let before = w.rows();
+    let cancelled = w.cancel_flow(drawn.flow, ALL).await.expect("it says so");
+    assert_eq!((cancelled.policy, cancelled.repeated), (PENDING, true));
+    assert_eq!(w.rows(), before);
 }
 
 /// What is over cannot be cancelled any more.
@@ -225,7 +317,7 @@ pub async fn a_cancellation_has_a_reason(w: Arc<World>) {
 pub async fn a_cancellation_is_told_once(w: Arc<World>) {
     let (drawn, _) = busy(&w).await;
     w.cancel_flow(drawn.flow, PENDING).await.expect("it is open");
-    w.cancel_flow(drawn.flow, ALL).await.expect("it says so");
+    w.cancel_flow(drawn.flow, PENDING).await.expect("it says so");
     let events = w.flow_events(drawn.flow).await;
     let [event] = events.as_slice() else { panic!("one event: {events:?}") };
     let (policy, reason, members) = (PENDING, "enough".to_owned(), 4);
@@ -378,24 +470,22 @@ pub async fn a_flow_that_owes_nothing_is_left_alone(w: Arc<World>) {
     assert_eq!(w.rows(), before);
 }
 
-/// A member that retries, or was given back, is not running: it is cancelled with what is pending.
+/// A member between two attempts is not running: it is cancelled with what is pending.
 pub async fn what_was_given_back_is_pending(w: Arc<World>) {
     let policy = json!({"retry_policy": {"max_retries": 3}});
-    let drawn = w.sketch("a b c").policy(&policy).submit().await;
-    let [a, b, c] = drawn.ids(["a", "b", "c"]);
+    let drawn = w.sketch("a b").policy(&policy).submit().await;
+    let [a, b] = drawn.ids(["a", "b"]);
     let fence = w.start(a).await;
     w.fail(a, fence).await.expect("it is held");
     let fence = w.start(b).await;
     w.release(b, fence).await.expect("it is held");
-    let fence = w.start(c).await;
-    w.delay(c, fence, w.now().plus(1_000)).await.expect("it is held");
     let cancelled = w.cancel_flow(drawn.flow, PENDING).await.expect("it is open");
-    assert_eq!(cancelled.members, sorted([a, b, c]));
-    for id in [a, b, c] {
+    assert_eq!(cancelled.members, sorted([a, b]));
+    for id in [a, b] {
         is_cancelled(&w, id, "enough").await;
     }
     w.dispatch().await;
-    assert_eq!(w.flow(drawn.flow).await.ended, Ended { well: 0, badly: 3 });
+    assert_eq!(w.flow(drawn.flow).await.ended, Ended { well: 0, badly: 2 });
 }
 
 /// A group that waits for all is as much over as any other.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ff_core::backend::{Duty, Interest};
-use ff_core::command::Command;
-use ff_core::decide::cancel_owed::CancelOwed;
+use ff_core::command::{Command, Reply};
+use ff_core::decide::cancel_flow::CancelFlow;
+use ff_core::decide::cancel_owed::{CancelOwed, OwedCancelled};
 use ff_core::error::Code;
 use ff_core::flow::{CancellationPolicy, FlowWord, NodeRef};
 use ff_core::limits::{CANCEL_AT_ONCE_MAX, CYCLE_NODES_MAX, GRAPH_NODES_MAX};
@@ -49,8 +50,60 @@ pub async fn a_large_flow_is_cancelled_in_pieces(w: Arc<World>) {
     assert_eq!((row.ended.well, row.ended.total()), (1, row.nodes));
     let tables = (w.store.dump)();
     assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
-    let requested = w.flow_event_names(flow).await;
-    assert_eq!(requested, ["flow_cancel_requested"]);
+    assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested"]);
+}
+
+/// A stronger cancellation takes over what an earlier one owes, and what that let go on.
+pub async fn a_stronger_cancellation_takes_over_what_is_owed(w: Arc<World>) {
+    let drawn = full(&w, |n| if n == 2 { "n1 n2".to_owned() } else { format!("n{n}") }).await;
+    let flow = drawn.flow;
+    w.more(flow, "x y").extend().await.expect("it is open");
+    let fence = w.start(drawn.id("x")).await;
+    w.delay(drawn.id("x"), fence, w.now().plus(1_000)).await.expect("it is held");
+    w.start(drawn.id("y")).await;
+    let cancelled = w.cancel_flow(flow, CancellationPolicy::Pending).await.expect("it is open");
+    assert!(cancelled.scheduled);
+    assert_eq!(w.tick(Duty::CancelBacklog).await.len(), 1);
+    assert_eq!(w.state(drawn.id("x")).await, PublicState::Delayed);
+    let cancelled = w.cancel_flow(flow, CancellationPolicy::All).await.expect("it asks for more");
+    assert!(!cancelled.repeated);
+    while !w.tick(Duty::CancelBacklog).await.is_empty() {}
+    w.dispatch().await;
+    let row = w.flow(flow).await;
+    assert_eq!((row.ended.badly, row.ended.total()), (row.nodes, row.nodes));
+    let tables = (w.store.dump)();
+    assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
+    let requested = "flow_cancel_requested";
+    assert_eq!(w.flow_event_names(flow).await, [requested, requested]);
+}
+
+/// A piece that ends in the batch of a stronger cancellation leaves the rest of that owed.
+pub async fn what_a_batch_owes_is_not_forgotten_in_it(w: Arc<World>) {
+    let drawn = full(&w, |n| if n == 2 { "n1 n2".to_owned() } else { format!("n{n}") }).await;
+    let flow = drawn.flow;
+    w.more(flow, "x").extend().await.expect("it is open");
+    let (policy, reason) = (CancellationPolicy::All, "enough".to_owned());
+    let cancel = CancelFlow { flow, policy, reason };
+    let outcomes = w.batch(vec![cancel.into(), CancelOwed { flow }.into()]).await;
+    let nothing = Reply::CancelOwed(OwedCancelled { cancelled: 0, more: true });
+    assert_eq!(outcomes[1], Ok(nothing));
+    while !w.tick(Duty::CancelBacklog).await.is_empty() {}
+    let row = w.flow(flow).await;
+    assert_eq!((row.ended.badly, row.ended.total()), (row.nodes, row.nodes));
+}
+
+/// What sleeps is not pending, however many members there are.
+pub async fn a_large_cancellation_leaves_attempts_alone(w: Arc<World>) {
+    let drawn = full(&w, |n| if n == 2 { "n1 n2".to_owned() } else { format!("n{n}") }).await;
+    w.more(drawn.flow, "x").extend().await.expect("it is open");
+    let x = drawn.id("x");
+    let fence = w.start(x).await;
+    w.delay(x, fence, w.now().plus(1_000)).await.expect("it is held");
+    w.cancel_flow(drawn.flow, CancellationPolicy::Pending).await.expect("it is open");
+    while !w.tick(Duty::CancelBacklog).await.is_empty() {}
+    assert_eq!(w.state(x).await, PublicState::Delayed);
+    let tables = (w.store.dump)();
+    assert!(tables.backlogs.is_empty() && tables.owed.is_empty());
 }
 
 /// An edge behind which too much lies is refused rather than searched for ever.

@@ -175,10 +175,14 @@ macro_rules! flow_suite {
             flow_cancel {
                 cancelling_all_ends_every_member_that_has_not_ended
                 cancelling_what_is_pending_lets_the_running_finish
+                cancelling_what_is_pending_leaves_attempts_alone
+                what_a_batch_starts_first_is_not_pending
                 cancelling_the_flow_only_changes_no_member
                 a_cancelled_flow_takes_nothing_more
                 an_unknown_flow_is_not_cancelled
                 a_repeated_cancellation_answers_from_the_first
+                a_stronger_cancellation_is_carried_out
+                a_cancelled_flow_that_ended_keeps_its_policy
                 a_flow_that_ended_is_not_cancelled
                 a_cancellation_has_a_reason
                 a_cancellation_is_told_once
@@ -196,6 +200,9 @@ macro_rules! flow_suite {
             }
             flow_large {
                 a_large_flow_is_cancelled_in_pieces
+                a_stronger_cancellation_takes_over_what_is_owed
+                a_large_cancellation_leaves_attempts_alone
+                what_a_batch_owes_is_not_forgotten_in_it
                 an_edge_before_too_much_is_not_verified
             }
             flow_extend {

@@ -1,9 +1,11 @@
 //! Cancel a flow, and what its policy says of its members.
 //!
-//! Members that ended are never touched. With `cancel_all`, every edge that is not resolved is
-//! impossible from then on, and nothing is dispatched: all members end here. With more members than one
-//! transaction ends, they are owed, and ended in bounded pieces. Sent twice: the stored policy and
-//! reason, and nothing is written.
+//! Members that ended are never touched. With `cancel_pending`, those with an attempt under way go on.
+//! With `cancel_all`, every edge that is not resolved is impossible from then on, and nothing is
+//! dispatched: all members end here. With more members than one transaction ends, they are owed, and
+//! ended in bounded pieces. Sent twice: the stored policy and reason, and nothing is written. A policy
+//! that ends more than the stored one takes its place and is carried out; the reason and the time of the
+//! first cancellation stay.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +15,10 @@ use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::EventKind;
 use crate::execution::State;
-use crate::flow::{Backlog, CancellationPolicy, FlowState};
+use crate::flow::{Backlog, CancellationPolicy, Flow, FlowState};
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::{CANCEL_AT_ONCE_MAX, Config};
-use crate::state::Phase;
 
 /// Cancel a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,18 +50,60 @@ pub struct FlowCancelled {
 }
 
 impl CancelFlow {
-    /// The members that the policy concerns, those that the batch added or ended included.
+    /// The members that the policy concerns, those that the batch added or ended included. Of those
+    /// that were not loaded only the phase is known: some may turn out to be let go on.
     fn affected(&self, have: &WorkingSet) -> Vec<ExecutionId> {
-        let members = have.graph.members.get(&self.flow).into_iter().flatten();
-        let mut members: BTreeMap<_, _> = members.copied().collect();
+        let listed = have.graph.members.get(&self.flow).into_iter().flatten();
+        let mut members: BTreeMap<_, _> =
+            listed.map(|(id, phase)| (*id, self.policy.may_end(*phase))).collect();
         let known = have.executions.values().flatten().filter(|x| x.flow() == Some(self.flow));
-        members.extend(known.map(|x| (x.id, x.state.phase())));
-        let meant = members.into_iter().filter(|(_, phase)| match (self.policy, phase) {
-            (CancellationPolicy::FlowOnly, _) | (_, Phase::Terminal) => false,
-            (CancellationPolicy::All, Phase::Runnable | Phase::Active | Phase::Suspended) => true,
-            (CancellationPolicy::Pending, phase) => *phase == Phase::Runnable,
+        members.extend(known.map(|x| (x.id, self.policy.ends(&x.state))));
+        members.into_iter().filter(|(_, meant)| *meant).map(|(id, _)| id).collect()
+    }
+
+    /// Whether it has anything to do, as far as the flow tells: one that is open, or that was cancelled
+    /// by a policy that ends less and has members left.
+    fn is_due(&self, flow: &Flow) -> bool {
+        match &flow.state {
+            FlowState::Open => true,
+            FlowState::Cancelled { policy, .. } => {
+                self.policy.exceeds(*policy) && flow.ended.total() < flow.nodes
+            }
+            FlowState::Completed { .. } | FlowState::Failed { .. } => false,
+        }
+    }
+
+    /// Carries it out. Members that were not loaded are owed.
+    fn carry_out(
+        &self,
+        (have, flow): (&WorkingSet, &Flow),
+        reason: &str,
+        cx: &Cx<'_>,
+    ) -> Change<FlowCancelled> {
+        let (policy, members) = (self.policy, self.affected(have));
+        let loaded = members.iter().all(|id| have.execution(*id).is_ok());
+        let scheduled = !loaded || members.len() > CANCEL_AT_ONCE_MAX;
+        let mut draft = Draft::new(have, flow, cx);
+        let at = flow.state.ended_at().unwrap_or(draft.at);
+        draft.flow.state = FlowState::Cancelled { at, policy, reason: reason.to_owned() };
+        draft.tell(EventKind::FlowCancelRequested {
+            policy,
+            reason: reason.to_owned(),
+            members: u32::try_from(members.len()).unwrap_or(u32::MAX),
         });
-        meant.map(|(id, _)| id).collect()
+        if !scheduled {
+            cancel_members(&mut draft, &members, reason, cx);
+        }
+        let requested_at = draft.at;
+        let reason = reason.to_owned();
+        let reply =
+            FlowCancelled { policy, reason, members: members.clone(), scheduled, repeated: false };
+        let mut change = draft.change(reply);
+        if let (true, Some(graph)) = (scheduled, &mut change.effects.graph) {
+            graph.backlog = Some((flow.id, Some(Backlog { flow: flow.id, requested_at })));
+            graph.owed = members.into_iter().map(|id| (flow.id, id, true)).collect();
+        }
+        change
     }
 }
 
@@ -79,8 +122,8 @@ impl Decide for CancelFlow {
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let mut keys = vec![Key::Flow(self.flow)];
-        let open = have.graph.known_flow(self.flow).is_some_and(|flow| !flow.is_terminal());
-        if open && self.policy != CancellationPolicy::FlowOnly {
+        let due = have.graph.known_flow(self.flow).is_some_and(|flow| self.is_due(flow));
+        if due && self.policy != CancellationPolicy::FlowOnly {
             keys.push(Key::Members(self.flow));
             let affected = self.affected(have);
             if affected.len() <= CANCEL_AT_ONCE_MAX {
@@ -97,45 +140,24 @@ impl Decide for CancelFlow {
     ) -> Result<Change<FlowCancelled>, Rejection> {
         let flow = have.graph.flow(self.flow)?;
         match &flow.state {
-            FlowState::Open => {}
+            FlowState::Open if self.reason.is_empty() => {
+                Ok(self.carry_out((have, flow), FLOW_CANCELLED, cx))
+            }
+            FlowState::Open => Ok(self.carry_out((have, flow), &self.reason, cx)),
+            FlowState::Cancelled { reason, .. } if self.is_due(flow) => {
+                Ok(self.carry_out((have, flow), reason, cx))
+            }
             FlowState::Cancelled { policy, reason, .. } => {
                 let (policy, reason) = (*policy, reason.clone());
                 let (members, scheduled) = (Vec::new(), false);
                 let reply = FlowCancelled { policy, reason, members, scheduled, repeated: true };
-                return Ok(Change::none(reply));
+                Ok(Change::none(reply))
             }
             FlowState::Completed { .. } | FlowState::Failed { .. } => {
                 let said = format!("flow {} is {}", flow.id, flow.state.word());
-                return Err(Rejection::new(Code::FlowAlreadyTerminal, said));
+                Err(Rejection::new(Code::FlowAlreadyTerminal, said))
             }
         }
-        let reason = if self.reason.is_empty() { FLOW_CANCELLED } else { self.reason.as_str() };
-        let members = self.affected(have);
-        let scheduled = members.len() > CANCEL_AT_ONCE_MAX;
-        let mut draft = Draft::new(have, flow, cx);
-        let at = draft.at;
-        draft.flow.state =
-            FlowState::Cancelled { at, policy: self.policy, reason: reason.to_owned() };
-        draft.tell(EventKind::FlowCancelRequested {
-            policy: self.policy,
-            reason: reason.to_owned(),
-            members: u32::try_from(members.len()).unwrap_or(u32::MAX),
-        });
-        if !scheduled {
-            cancel_members(&mut draft, &members, reason, cx);
-        }
-        let mut change = draft.change(FlowCancelled {
-            policy: self.policy,
-            reason: reason.to_owned(),
-            members: members.clone(),
-            scheduled,
-            repeated: false,
-        });
-        if let (true, Some(graph)) = (scheduled, &mut change.effects.graph) {
-            graph.backlog = Some((flow.id, Some(Backlog { flow: flow.id, requested_at: at })));
-            graph.owed = members.into_iter().map(|id| (flow.id, id, true)).collect();
-        }
-        Ok(change)
     }
 
     fn again(reply: &FlowCancelled) -> Again<FlowCancelled> {
@@ -144,18 +166,20 @@ impl Decide for CancelFlow {
     }
 }
 
-/// Ends members that have not ended. If all end, the flow counts them here and nothing is dispatched.
+/// Ends those of `members` that the policy of their flow ends. If it ends all, the flow counts them here
+/// and nothing is dispatched.
 pub(super) fn cancel_members(
     draft: &mut Draft<'_>,
     members: &[ExecutionId],
     reason: &str,
     cx: &Cx<'_>,
 ) -> u32 {
+    let FlowState::Cancelled { policy, .. } = draft.flow.state else { return 0 };
     let told = !draft.flow.is_closed();
     let mut cancelled = 0;
     for id in members {
         let Some(x) = draft.execution(*id).cloned() else { continue };
-        if matches!(x.state, State::Terminal(_)) {
+        if !policy.ends(&x.state) {
             continue;
         }
         cancelled += 1;

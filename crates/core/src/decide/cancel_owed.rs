@@ -1,6 +1,6 @@
 //! Cancel members that a cancelled flow still owes, a bounded number of them.
 //!
-//! Those that ended meanwhile are left as they are. Sent twice: the next ones, or nothing.
+//! Those that ended meanwhile, or that the policy lets go on, are left as they are. Sent twice: the next ones, or nothing.
 
 use super::cancel_flow::cancel_members;
 use super::graph::Draft;
@@ -63,7 +63,7 @@ impl Decide for CancelOwed {
             return Ok(Change::none(OwedCancelled { cancelled: 0, more: false }));
         }
         let owed = self.owed(have);
-        let more = owed.len() >= CANCEL_CHUNK_MAX;
+        let more = owed.len() >= CANCEL_CHUNK_MAX || have.graph.owing.contains(&self.flow);
         let paid = GraphEffects {
             backlog: (!more).then_some((self.flow, None)),
             owed: owed.iter().map(|id| (self.flow, *id, false)).collect(),

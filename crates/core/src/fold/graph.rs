@@ -50,6 +50,8 @@ pub struct GraphSet {
     pub backlogs: BTreeMap<FlowId, Option<Backlog>>,
     /// The first owed members of such a flow, in order of their ids, as of before the batch.
     pub owed: BTreeMap<FlowId, Vec<ExecutionId>>,
+    /// Flows that owe members since the batch.
+    pub owing: BTreeSet<FlowId>,
     /// The first members of a flow that is to be removed, and those that the batch brings.
     pub first: BTreeMap<FlowId, Vec<ExecutionId>>,
 }
@@ -296,6 +298,7 @@ impl GraphSet {
         }
         for (flow, id, owes) in effects.owed {
             if owes {
+                self.owing.insert(flow);
                 set.owed.insert.push((flow, id));
             } else {
                 set.owed.remove.push((flow, id));
@@ -323,6 +326,7 @@ impl GraphSet {
         self.backlogs.entry(flow).and_modify(|row| *row = None);
         self.members.entry(flow).and_modify(Vec::clear);
         self.owed.entry(flow).and_modify(Vec::clear);
+        self.owing.remove(&flow);
         self.first.entry(flow).and_modify(Vec::clear);
     }
 

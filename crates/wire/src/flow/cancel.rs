@@ -20,7 +20,8 @@ const FLOW_ONLY: &str = "flow_only";
 #[serde(deny_unknown_fields)]
 pub struct CancelFlowRequest {
     /// What becomes of its members: `cancel_all` cancels all that have not ended, `cancel_pending`
-    /// those that do not run, `cancel_flow_only` (or `flow_only`) none.
+    /// those without an attempt under way, `cancel_flow_only` (or `flow_only`) none. Of a flow that was
+    /// cancelled before, one that cancels more than the first is carried out.
     #[serde(deserialize_with = "read_policy")]
     #[schema(value_type = words::CancellationPolicy)]
     pub cancellation_policy: CancellationPolicy,
