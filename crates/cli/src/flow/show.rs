@@ -261,7 +261,7 @@ fn kind_in_words(kind: DependencyKind) -> &'static str {
 fn policy_in_words(policy: CancellationPolicy) -> &'static str {
     match policy {
         CancellationPolicy::All => " (cancel_all: with all its members)",
-        CancellationPolicy::Pending => " (cancel_pending: running members went on)",
+        CancellationPolicy::Pending => " (cancel_pending: attempts under way went on)",
         CancellationPolicy::FlowOnly => " (cancel_flow_only: its members went on)",
     }
 }

@@ -39,7 +39,7 @@ enum Policy {
     /// All that have not ended are cancelled
     #[value(name = "cancel_all")]
     All,
-    /// Those that do not run are cancelled
+    /// Those without an attempt under way are cancelled
     #[value(name = "cancel_pending")]
     Pending,
     /// They go on

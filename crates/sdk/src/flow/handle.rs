@@ -147,7 +147,7 @@ pub struct FlowCancel {
 }
 
 impl FlowCancel {
-    /// With those of its members that do not run; the others go on.
+    /// With those of its members without an attempt under way; the others go on.
     pub fn pending(self) -> Self {
         self.policy(CancellationPolicy::Pending)
     }
