@@ -311,7 +311,7 @@ impl Buckets {
         if self.of(PublicState::Active) > 0 {
             return PublicFlowState::Running;
         }
-        let blocked = [PublicState::Delayed, PublicState::WaitingChildren];
+        let blocked = [PublicState::Suspended, PublicState::Delayed, PublicState::WaitingChildren];
         if blocked.iter().any(|state| self.of(*state) > 0) {
             return PublicFlowState::Blocked;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ff_core::error::Code;
-use ff_core::flow::{CancellationPolicy, FlowWord};
+use ff_core::flow::{CancellationPolicy, FlowWord, PublicFlowState};
 use ff_core::state::PublicState;
 use ff_core::suspension::{CloseReason, WaitpointWord};
 use serde_json::json;
@@ -33,6 +33,18 @@ pub async fn a_suspended_member_holds_up_what_waits_for_it(w: Arc<World>) {
     w.succeed(drawn.id("b")).await;
     w.dispatch().await;
     assert_eq!(w.flow_state(drawn.flow).await, FlowWord::Completed);
+}
+
+/// A flow in which nothing runs and something waits is blocked, whatever it waits for.
+pub async fn a_flow_of_suspended_members_is_blocked(w: Arc<World>) {
+    let drawn = w.sketch("a b").submit().await;
+    suspended(&w, &drawn, "a").await;
+    let fence = w.start(drawn.id("b")).await;
+    let seen = async || w.buckets(drawn.flow).await.state(&w.flow(drawn.flow).await);
+    assert_eq!(seen().await, PublicFlowState::Running);
+    w.complete(drawn.id("b"), fence).await.expect("it is held");
+    w.dispatch().await;
+    assert_eq!(seen().await, PublicFlowState::Blocked);
 }
 
 /// Cancelling all ends a suspended member too, and signals to it are refused.

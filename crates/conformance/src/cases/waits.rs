@@ -100,6 +100,7 @@ macro_rules! wait_suite {
             }
             flow_waits {
                 a_suspended_member_holds_up_what_waits_for_it
+                a_flow_of_suspended_members_is_blocked
                 cancelling_all_ends_suspended_members
                 cancelling_what_is_pending_leaves_suspended_members
                 a_suspended_sibling_is_cancelled
