@@ -8,6 +8,7 @@ use ff_core::decide::create_flow::{CreateFlow, FlowCreated};
 use ff_core::error::{Class, Code};
 use ff_core::flow::{CancellationPolicy, Ended, FlowState, FlowWord};
 use ff_core::state::{PublicState, TerminalOutcome};
+use ff_core::text::Creator;
 use ff_core::view::FlowSnapshot;
 use ff_core::{ExecutionId, FlowId};
 
@@ -43,27 +44,40 @@ pub async fn a_created_flow_reads_back(w: Arc<World>) {
     assert_eq!(w.find_flow(w.flow_id()).await, None);
 }
 
-/// A flow of another kind, or in another namespace, is another flow.
+/// A flow with other content is another flow; the refusal names the first field that differs.
 pub async fn the_same_flow_with_other_content_is_a_conflict(w: Arc<World>) {
-    let draft = w.flow_draft();
+    let draft = CreateFlow { tags: tags(&[("app.a", "1")]), ..w.flow_draft() };
     w.run(draft.clone()).await.expect("the creation is valid");
-    let other = CreateFlow { kind: kind("pipeline"), ..draft.clone() };
-    let refused = w.refused(other).await;
-    assert_eq!((refused.code, refused.field), (Code::FlowIdConflict, Some("flow_kind")));
-    assert_eq!(refused.code.class(), Class::Conflict);
-    let other = CreateFlow { namespace: namespace("other"), ..draft };
-    let refused = w.refused(other).await;
-    assert_eq!((refused.code, refused.field), (Code::FlowIdConflict, Some("namespace")));
+    let creator = Creator::new("somebody").expect("a valid creator");
+    let others = [
+        ("namespace", CreateFlow { namespace: namespace("other"), ..draft.clone() }),
+        ("flow_kind", CreateFlow { kind: kind("pipeline"), ..draft.clone() }),
+        ("creator_identity", CreateFlow { creator: creator.clone(), ..draft.clone() }),
+        ("tags", CreateFlow { tags: tags(&[("app.a", "2")]), ..draft.clone() }),
+        ("tags", CreateFlow { tags: tags(&[]), ..draft.clone() }),
+        ("creator_identity", CreateFlow { creator, tags: tags(&[]), ..draft.clone() }),
+    ];
+    for (field, other) in others {
+        let refused = w.refused(other).await;
+        assert_eq!((refused.code, refused.field), (Code::FlowIdConflict, Some(field)));
+        assert_eq!(refused.code.class(), Class::Conflict);
+    }
+    // What was said at creation counts, whatever became of its tags since.
+    w.tag_flow(draft.id, tags(&[("app.a", "2")])).await.expect("it is open");
+    assert_eq!(w.run(draft.clone()).await, Ok(FlowCreated::Duplicate { flow_id: draft.id }));
 }
 
 /// A flow that was made by hand cannot be submitted as a graph, nor the other way round.
 pub async fn a_flow_made_by_hand_is_not_a_submitted_one(w: Arc<World>) {
     let flow = w.empty_flow().await;
     let refused = w.refused(w.more(flow, "a>b").submission()).await;
-    assert_eq!(refused.code, Code::FlowIdConflict);
+    assert_eq!((refused.code, refused.field), (Code::FlowIdConflict, Some("nodes")));
     let drawn = w.sketch("a>b").submit().await;
     let draft = CreateFlow { id: drawn.flow, ..w.flow_draft() };
-    assert_eq!(w.run(draft).await, Ok(FlowCreated::Duplicate { flow_id: drawn.flow }));
+    let refused = w.refused(draft.clone()).await;
+    assert_eq!((refused.code, refused.field), (Code::FlowIdConflict, Some("nodes")));
+    let other = CreateFlow { tags: tags(&[("app.a", "1")]), ..draft };
+    assert_eq!(w.refused(other).await.field, Some("tags"));
 }
 
 /// One membership is one revision, however often it is asked for.

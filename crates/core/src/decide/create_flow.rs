@@ -1,7 +1,7 @@
 //! Create a flow, to which members and edges are then added.
 //!
-//! Sent twice: `Duplicate`, whatever became of it; a flow with this id of another kind or in another
-//! namespace is a conflict.
+//! Sent twice: `Duplicate`, whatever became of it; with other content it is a conflict that names the
+//! first field that differs. A flow that was submitted with nodes has other content.
 
 use super::create::check_tags;
 use super::{Again, COMMAND_BYTES, Decide};
@@ -30,6 +30,11 @@ pub struct CreateFlow {
     pub tags: Tags,
 }
 
+/// The fields of a fingerprint, in the order in which a difference is reported. A creation says the
+/// first four of them, a submission all.
+pub(super) const FIELDS: [&str; 8] =
+    ["namespace", "flow_kind", "creator_identity", "tags", "nodes", "edges", "joins", "seal"];
+
 impl CreateFlow {
     /// A flow with nothing but what every one needs, in namespace `default`. Set what else is wanted.
     pub fn new(id: FlowId, kind: FlowKind) -> Self {
@@ -40,6 +45,33 @@ impl CreateFlow {
             creator: Creator::new("").expect("a creator may be empty"),
             tags: Tags::new(),
         }
+    }
+
+    /// What it says, field by field.
+    pub(super) fn fields(&self) -> [Vec<u8>; 4] {
+        let text = |value: &dyn ToString| value.to_string().into_bytes();
+        [
+            text(&self.namespace),
+            text(&self.kind),
+            text(&self.creator),
+            serde_json::to_vec(&self.tags).expect("a map of texts is JSON"),
+        ]
+    }
+
+    /// The first field in which the creation of `flow` differs.
+    fn difference(&self, flow: &Flow) -> Option<&'static str> {
+        let (spec, none) = (&flow.spec, Fingerprint::of(&[]));
+        if spec.fingerprint != none {
+            return spec.fingerprint.difference(&Fingerprint::of(&self.fields()), &FIELDS);
+        }
+        // Of a flow that is as old as that, or that a running execution is the root of, the tags that
+        // it was created with are not known.
+        let same = [
+            spec.namespace == self.namespace,
+            spec.kind == self.kind,
+            spec.creator == self.creator,
+        ];
+        same.iter().position(|same| !same).map(|at| FIELDS[at])
     }
 
     /// The flow that is created at `now`.
@@ -119,15 +151,12 @@ impl Decide for CreateFlow {
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<FlowCreated>, Rejection> {
         let flow_id = self.id;
         if let Some(flow) = have.graph.known_flow(flow_id) {
-            if flow.spec.kind != self.kind {
-                return Err(conflict(flow_id, "flow_kind"));
-            }
-            if flow.spec.namespace != self.namespace {
-                return Err(conflict(flow_id, "namespace"));
-            }
-            return Ok(Change::none(FlowCreated::Duplicate { flow_id }));
+            return match self.difference(flow) {
+                None => Ok(Change::none(FlowCreated::Duplicate { flow_id })),
+                Some(field) => Err(conflict(flow_id, field)),
+            };
         }
-        let flow = Some(self.flow(Fingerprint::of(&[]), cx.now));
+        let flow = Some(self.flow(Fingerprint::of(&self.fields()), cx.now));
         let graph = Some(Box::new(GraphEffects { flow, ..GraphEffects::default() }));
         let reply = FlowCreated::Created { flow_id };
         Ok(Change { reply, effects: Effects { graph, ..Effects::default() } })

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::create_flow::{CreateFlow, FlowCreated, conflict};
+use super::create_flow::{CreateFlow, FIELDS, FlowCreated, conflict};
 use super::{Again, Decide};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
@@ -34,15 +34,10 @@ pub struct SubmitFlow {
     pub dedup_window_ms: Option<u64>,
 }
 
-/// The fields of a fingerprint, in the order in which a difference is reported.
-const FIELDS: [&str; 8] =
-    ["namespace", "flow_kind", "creator_identity", "tags", "nodes", "edges", "joins", "seal"];
-
 impl SubmitFlow {
     /// Digests each field and the whole. Ids that follow from the flow's id are left out, so that a
     /// key finds a submission under another id.
     fn fingerprint(&self) -> Fingerprint {
-        let text = |value: &dyn ToString| value.to_string().into_bytes();
         let nodes = self.graph.nodes.iter().flat_map(|node| {
             let print = node.create.fingerprint().0;
             [node.name.as_str().as_bytes(), &[0], &print].concat()
@@ -57,16 +52,10 @@ impl SubmitFlow {
         });
         let joins = self.graph.joins.iter();
         let joins = joins.flat_map(|(node, policy)| format!("{node}\0{policy:?}\0").into_bytes());
-        Fingerprint::of(&[
-            text(&self.flow.namespace),
-            text(&self.flow.kind),
-            text(&self.flow.creator),
-            serde_json::to_vec(&self.flow.tags).expect("a map of texts is JSON"),
-            nodes.collect(),
-            links.collect(),
-            joins.collect(),
-            text(&self.seal),
-        ])
+        let [namespace, kind, creator, tags] = self.flow.fields();
+        let (nodes, links, joins) = (nodes.collect(), links.collect(), joins.collect());
+        let seal = self.seal.to_string().into_bytes();
+        Fingerprint::of(&[namespace, kind, creator, tags, nodes, links, joins, seal])
     }
 
     fn key(&self) -> Option<(Namespace, IdempotencyKey)> {
