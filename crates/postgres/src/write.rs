@@ -145,8 +145,11 @@ impl<'s> Rows<'s> {
         self.tags(&mut steps);
         self.graph.rest(&mut steps);
         self.waits.steps(&mut steps);
-        self.events(&mut steps);
+        let own = self.event_rows();
+        let (first, last) = own.split_at(self.alike.as_ref().map_or(own.len(), |a| a.before));
+        steps.extend(events(first));
         steps.extend(self.alike.as_ref().map(Alike::step));
+        steps.extend(events(last));
         steps
     }
 
@@ -361,19 +364,18 @@ impl<'s> Rows<'s> {
         }
     }
 
-    fn events<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let events = self.event_rows();
-        if !events.is_empty() {
-            steps.push(Step::Run(event::insert, event_rows(Params::new(), events)));
-        }
-    }
-
     fn event_rows(&self) -> &[(ExecutionId, EventRow)] {
-        let apart = self.alike.as_ref().map_or(0, Alike::len);
-        let own = &self.set.events[..self.set.events.len() - apart];
-        let flat = || own.iter().map(|event| (event.subject(), EventRow::from(event))).collect();
+        let all = &self.set.events;
+        let apart =
+            self.alike.as_ref().map_or(0..0, |alike| alike.before..alike.before + alike.len());
+        let own = all[..apart.start].iter().chain(&all[apart.end..]);
+        let flat = || own.map(|event| (event.subject(), EventRow::from(event))).collect();
         self.events.get_or_init(flat)
     }
+}
+
+fn events(rows: &[(ExecutionId, EventRow)]) -> Option<Step<'_>> {
+    (!rows.is_empty()).then(|| Step::Run(event::insert, event_rows(Params::new(), rows)))
 }
 
 /// Whether a lease goes on.

@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ff_core::event::EventKind;
 use ff_core::execution::{CancelledBy, Ending, State, Terminal};
-use ff_core::flow::{Counters, Edge, EdgeState, Ended, Flow, Group, GroupState, Verdict};
+use ff_core::flow::{
+    CancellationPolicy, Counters, Edge, EdgeState, Ended, Flow, FlowState, FlowWord, Group,
+    GroupState, Verdict,
+};
 use ff_core::fold::GroupKey;
 use ff_core::state::TerminalOutcome;
 use ff_core::{Execution, FlowId};
@@ -20,6 +24,7 @@ pub(super) fn audit(tables: &Tables) {
     }
     for flow in tables.flows.values() {
         check_counts(tables, flow, members.get(&flow.id).map_or(&[], Vec::as_slice));
+        check_end(tables, flow);
     }
     let mut edges: BTreeMap<GroupKey, Vec<&Edge>> = BTreeMap::new();
     for edge in tables.edges.values() {
@@ -92,9 +97,8 @@ fn check_needed(tables: &Tables, edge: &Edge) {
     let State::Terminal(Terminal { ending, at, .. }) = &upstream.state else { return };
     let as_sibling = matches!(ending, Ending::Cancelled { by: CancelledBy::Engine, .. });
     let group = tables.groups.get(&(edge.flow, edge.downstream));
-    let waits = group.is_some_and(|group| {
-        group.state == GroupState::Pending && group.round == edge.round
-    });
+    let waits =
+        group.is_some_and(|group| group.state == GroupState::Pending && group.round == edge.round);
     // Whatever was replayed since had a group that fired before.
     let replayed = |id| tables.executions.get(id).is_none_or(|x| x.counts.replays > 0);
     let since = replayed(&edge.upstream) || replayed(&edge.downstream) || edge.created_at >= *at;
@@ -156,6 +160,21 @@ fn check_counts(tables: &Tables, flow: &Flow, members: &[&Execution]) {
     assert_eq!(flow.ended, ended, "flow {} counts each end once", flow.id);
     let done = flow.sealed && ended.total() == flow.nodes;
     assert!(!done || flow.is_terminal(), "flow {} is over and says so", flow.id);
+}
+
+/// A cancelled flow has said once that it ended, if all its members have and it knows.
+fn check_end(tables: &Tables, flow: &Flow) {
+    let over = match &flow.state {
+        FlowState::Cancelled { policy: CancellationPolicy::All, .. } => {
+            !tables.backlogs.contains_key(&flow.id)
+        }
+        FlowState::Cancelled { .. } => flow.ended.total() == flow.nodes,
+        FlowState::Open | FlowState::Completed { .. } | FlowState::Failed { .. } => return,
+    };
+    let end = EventKind::FlowEnded { state: FlowWord::Cancelled };
+    let own = tables.events.values().filter(|event| event.flow == Some(flow.id));
+    let told = own.filter(|event| event.kind == end).count();
+    assert_eq!(told, usize::from(over), "flow {} says once that it ended", flow.id);
 }
 
 /// The counters of a group are those of its edges, each resolved as its upstream ended.

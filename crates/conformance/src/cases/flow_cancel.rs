@@ -119,7 +119,7 @@ pub async fn cancelling_what_is_pending_lets_the_running_finish(w: Arc<World>) {
     let flow = w.flow(drawn.flow).await;
     assert_eq!(flow.ended, Ended { well: 2, badly: 5 });
     assert!(matches!(flow.state, FlowState::Cancelled { policy: PENDING, .. }));
-    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_cancel_requested"]);
+    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_cancel_requested", "flow_ended"]);
 }
 
 /// Attempts that are under way go on, also while they sleep, wait for a signal or for children.
@@ -131,7 +131,8 @@ pub async fn cancelling_what_is_pending_leaves_attempts_alone(w: Arc<World>) {
     w.delay(sleeps, fence, w.now().plus(1_000)).await.expect("it is held");
     let fence = w.start(parent).await;
     let child = drawn.id("child");
-    let more = w.more(drawn.flow, "child").between(NodeRef::Execution(child), NodeRef::Execution(parent));
+    let more =
+        w.more(drawn.flow, "child").between(NodeRef::Execution(child), NodeRef::Execution(parent));
     let more = more.with(|graph| graph.graph.links[0].kind = DependencyKind::AnyTerminal);
     more.extend_as(parent, fence).await.expect("it is held");
     assert_eq!(w.wait_children(drawn.flow, parent, fence).await, Ok(Waiting::Waiting));
@@ -269,7 +270,7 @@ pub async fn a_stronger_cancellation_is_carried_out(w: Arc<World>) {
     w.dispatch().await;
     assert_eq!(w.flow(flow).await.ended, Ended { well: 0, badly: 3 });
     let requested = "flow_cancel_requested";
-    let told = [requested, requested, requested];
+    let told = [requested, requested, requested, "flow_ended"];
     assert_eq!(w.flow_event_names(flow).await, told);
 }
 
@@ -441,7 +442,7 @@ pub async fn an_empty_flow_is_cancelled(w: Arc<World>) {
     let flow = w.empty_flow().await;
     let cancelled = w.cancel_flow(flow, ALL).await.expect("it is open");
     assert!(cancelled.members.is_empty() && !cancelled.scheduled);
-    assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested"]);
+    assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested", "flow_ended"]);
 }
 
 /// The siblings of a group that fired before are over, and its row is taken away.

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use ff_core::backend::Duty;
 use ff_core::backend::Interest;
+use ff_core::decide::cancel_flow::CancelFlow;
+use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
-use ff_core::flow::{Ended, FlowState, FlowWord};
+use ff_core::flow::{CancellationPolicy, Ended, FlowState, FlowWord};
 use ff_core::state::PublicState;
 
+use super::calls::completion;
 use crate::world::{World, any_of, namespace};
 
 /// A sealed flow completes when the end of its last member is dispatched.
@@ -74,6 +77,48 @@ pub async fn a_straggler_that_nobody_needed_does_not_fail_the_flow(w: Arc<World>
     w.dispatch().await;
     let flow = w.flow(drawn.flow).await;
     assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 3, badly: 0 }));
+}
+
+/// A flow that is cancelled with all its members says that it ended in the commit that ends them.
+pub async fn a_flow_cancelled_with_all_members_ends_at_once(w: Arc<World>) {
+    let drawn = w.sketch("a>b c").submit().await;
+    w.start(drawn.id("c")).await;
+    w.succeed(drawn.id("a")).await;
+    let cancel = |policy| CancelFlow { flow: drawn.flow, policy, reason: String::new() };
+    w.run(cancel(CancellationPolicy::All)).await.expect("it is open");
+    let own = ff_core::ExecutionId::for_flow(drawn.flow, drawn.flow.0);
+    let told = w.told(drawn.flow).await;
+    assert_eq!(told.last(), Some(&(own, "flow_ended")), "{told:?}");
+    let events = w.flow_events(drawn.flow).await;
+    let state = FlowWord::Cancelled;
+    assert_eq!(events.last().map(|event| &event.kind), Some(&EventKind::FlowEnded { state }));
+    w.dispatch().await;
+    assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_cancel_requested", "flow_ended"]);
+}
+
+/// A cancelled flow of which members go on ends with the last of them.
+pub async fn a_cancelled_flow_ends_with_its_last_member(w: Arc<World>) {
+    for policy in [CancellationPolicy::Pending, CancellationPolicy::FlowOnly] {
+        let drawn = w.sketch("a b c").submit().await;
+        let (flow, [a, b, c]) = (drawn.flow, drawn.ids(["a", "b", "c"]));
+        w.succeed(c).await;
+        let fence = w.start(a).await;
+        let alone = policy == CancellationPolicy::Pending;
+        let other = if alone { None } else { Some(w.start(b).await) };
+        w.cancel_flow(flow, policy).await.expect("it is open");
+        w.dispatch().await;
+        assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested"], "{policy}");
+        if let Some(fence) = other {
+            w.complete(b, fence).await.expect("it is held");
+        }
+        w.dispatch().await;
+        let dispatch = DispatchCompletion { flow, execution: a, eager: true };
+        let outcomes = w.batch(vec![completion(a, fence, b"out").into(), dispatch.into()]).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let events = w.flow_events(flow).await;
+        let kinds: Vec<_> = events[1..].iter().map(|event| &event.kind).collect();
+        assert_eq!(kinds, [&EventKind::FlowEnded { state: FlowWord::Cancelled }], "{policy}");
+    }
 }
 
 /// As long as more may come, a flow goes on, however idle.

@@ -50,7 +50,7 @@ pub async fn a_large_flow_is_cancelled_in_pieces(w: Arc<World>) {
     assert_eq!((row.ended.well, row.ended.total()), (1, row.nodes));
     let tables = (w.store.dump)();
     assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
-    assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested"]);
+    assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested", "flow_ended"]);
 }
 
 /// A stronger cancellation takes over what an earlier one owes, and what that let go on.
@@ -74,7 +74,7 @@ pub async fn a_stronger_cancellation_takes_over_what_is_owed(w: Arc<World>) {
     let tables = (w.store.dump)();
     assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
     let requested = "flow_cancel_requested";
-    assert_eq!(w.flow_event_names(flow).await, [requested, requested]);
+    assert_eq!(w.flow_event_names(flow).await, [requested, requested, "flow_ended"]);
 }
 
 /// A piece that ends in the batch of a stronger cancellation leaves the rest of that owed.

@@ -124,6 +124,8 @@ macro_rules! flow_suite {
                 a_failed_member_fails_the_flow
                 an_expired_or_cancelled_member_fails_the_flow
                 a_straggler_that_nobody_needed_does_not_fail_the_flow
+                a_flow_cancelled_with_all_members_ends_at_once
+                a_cancelled_flow_ends_with_its_last_member
                 an_open_flow_does_not_end
                 sealing_waits_for_the_dispatch
                 the_last_ends_of_one_batch_end_the_flow_once

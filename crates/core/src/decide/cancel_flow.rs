@@ -3,7 +3,8 @@
 //! Members that ended are never touched. With `cancel_pending`, those with an attempt under way go on.
 //! With `cancel_all`, every edge that is not resolved is impossible from then on, and nothing is
 //! dispatched: all members end here. With more members than one transaction ends, they are owed, and
-//! ended in bounded pieces. Sent twice: the stored policy and reason, and nothing is written. A policy
+//! ended in bounded pieces. The commit that ends the last of them says that the flow has ended; where
+//! members go on, the one that counts the last of them does. Sent twice: the stored policy and reason, and nothing is written. A policy
 //! that ends more than the stored one takes its place and is carried out; the reason and the time of the
 //! first cancellation stay.
 
@@ -94,6 +95,13 @@ impl CancelFlow {
         if !scheduled {
             cancel_members(&mut draft, &members, reason, cx);
         }
+        // What is owed may be owed since an earlier cancellation.
+        let owed = matches!(have.graph.backlogs.get(&flow.id), Some(Some(_)));
+        match policy {
+            CancellationPolicy::All if scheduled || owed => {}
+            CancellationPolicy::All => draft.tell_end(),
+            CancellationPolicy::Pending | CancellationPolicy::FlowOnly => draft.finish_cancelled(),
+        }
         let requested_at = draft.at;
         let reason = reason.to_owned();
         let reply =
@@ -124,7 +132,7 @@ impl Decide for CancelFlow {
         let mut keys = vec![Key::Flow(self.flow)];
         let due = have.graph.known_flow(self.flow).is_some_and(|flow| self.is_due(flow));
         if due && self.policy != CancellationPolicy::FlowOnly {
-            keys.push(Key::Members(self.flow));
+            keys.extend([Key::Members(self.flow), Key::Backlog(self.flow)]);
             let affected = self.affected(have);
             if affected.len() <= CANCEL_AT_ONCE_MAX {
                 keys.extend(affected.into_iter().map(Key::Execution));

@@ -1,4 +1,5 @@
-//! Cancel members that a cancelled flow still owes, a bounded number of them.
+//! Cancel members that a cancelled flow still owes, a bounded number of them. The last piece ends a flow
+//! that is cancelled with all its members.
 //!
 //! Those that ended meanwhile, or that the policy lets go on, are left as they are. Sent twice: the next ones, or nothing.
 
@@ -77,6 +78,9 @@ impl Decide for CancelOwed {
         };
         let mut draft = Draft::new(have, flow, cx);
         let cancelled = cancel_members(&mut draft, owed, reason, cx);
+        if !more && draft.flow.is_closed() {
+            draft.tell_end();
+        }
         let mut change = draft.change(OwedCancelled { cancelled, more });
         if let Some(graph) = &mut change.effects.graph {
             graph.backlog = paid.backlog;

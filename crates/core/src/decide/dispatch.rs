@@ -92,6 +92,7 @@ impl Decide for DispatchCompletion {
         draft.undispatch(id);
         draft.count(terminal);
         draft.finish();
+        draft.finish_cancelled();
         Ok(draft.change(Dispatched::Advanced(advanced)))
     }
 

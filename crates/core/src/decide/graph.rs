@@ -160,6 +160,21 @@ impl<'a> Draft<'a> {
         let at = self.at;
         let well = self.flow.ended.badly == 0;
         self.flow.state = if well { FlowState::Completed { at } } else { FlowState::Failed { at } };
+        self.tell_end();
+    }
+
+    /// Says that the flow has ended if it was cancelled, let members go on, and the last of them is
+    /// counted. Of one that was cancelled with all members, the commit that ended the last said so.
+    pub fn finish_cancelled(&mut self) {
+        let goes_on =
+            matches!(self.flow.state, FlowState::Cancelled { .. }) && !self.flow.is_closed();
+        if goes_on && self.flow.ended.total() == self.flow.nodes {
+            self.tell_end();
+        }
+    }
+
+    /// Says that the flow has ended.
+    pub fn tell_end(&mut self) {
         self.tell(EventKind::FlowEnded { state: self.flow.state.word() });
     }
 

@@ -144,7 +144,12 @@ impl Draft<'_> {
     /// The siblings of `group` are dealt with: its row goes, its flag is taken down, and its edges from
     /// upstreams that ended are resolved. Those that are not resolved afterwards lead from siblings
     /// that were spared.
-    pub fn drain(&mut self, group: &Group, have: &WorkingSet, cx: &Cx<'_>) -> Result<(), Rejection> {
+    pub fn drain(
+        &mut self,
+        group: &Group,
+        have: &WorkingSet,
+        cx: &Cx<'_>,
+    ) -> Result<(), Rejection> {
         let edges = have.graph.edges_into(group.flow, group.downstream);
         // Nothing is resolved any more in a flow that was cancelled with all its members.
         let open = !self.flow.is_closed();
@@ -152,7 +157,8 @@ impl Draft<'_> {
             self.settle(edge, cx)?;
         }
         let drained = self.group(group.downstream).unwrap_or(group).clone();
-        let siblings = drained.siblings.map(|siblings| flow::Siblings { pending: false, ..siblings });
+        let siblings =
+            drained.siblings.map(|siblings| flow::Siblings { pending: false, ..siblings });
         self.put_group(Group { siblings, ..drained });
         self.spare(group.downstream);
         Ok(())

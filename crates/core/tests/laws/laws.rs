@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use ff_core::decide::Again;
 use ff_core::decide::lease_expiry::LeaseChecked;
-use ff_core::event::EventName;
+use ff_core::event::{Event, EventKind, EventName};
 use ff_core::execution::{Fence, State, first_epoch};
-use ff_core::flow::{EdgeState, GroupState, Node};
+use ff_core::flow::{CancellationPolicy, EdgeState, FlowState, FlowWord, GroupState, Node};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;
-use ff_core::{Command, Execution, ExecutionId, Outcome, Reply, WriteSet};
+use ff_core::{Command, Execution, ExecutionId, FlowId, Outcome, Reply, WriteSet};
 use proptest::test_runner::TestCaseError;
 
 use crate::store::present;
@@ -37,6 +37,7 @@ pub struct Turn<'a> {
 pub fn every_law_is_kept(turn: &Turn<'_>) -> Law {
     a_rejected_command_leaves_no_trace(turn)?;
     only_the_holder_writes(turn)?;
+    a_cancelled_flow_ends_once(turn)?;
     let ids: BTreeSet<ExecutionId> = turn.after.rows.executions.keys().copied().collect();
     for id in ids {
         match (turn.before.find(id), turn.after.find(id)) {
@@ -73,10 +74,32 @@ fn a_sibling_that_is_needed_goes_on(turn: &Turn<'_>, was: &Execution, is: &Execu
     let out = graph.edges.values().flatten().filter(|edge| ends && edge.upstream == is.id);
     for edge in out.filter(|edge| edge.downstream != cancel.downstream) {
         let unresolved = matches!(edge.state, EdgeState::Staged | EdgeState::Unsatisfied { .. });
-        let waits = graph.group((edge.flow, edge.downstream)).is_some_and(|group| {
-            group.state == GroupState::Pending && group.round == edge.round
-        });
+        let waits = graph
+            .group((edge.flow, edge.downstream))
+            .is_some_and(|group| group.state == GroupState::Pending && group.round == edge.round);
         law(!unresolved || !waits, || format!("{edge:#?} needs {is:#?}"))?;
+    }
+    Ok(())
+}
+
+/// A cancelled flow says that it ended when, and only when, it does.
+fn a_cancelled_flow_ends_once(turn: &Turn<'_>) -> Law {
+    let ended = |world: &World, id: FlowId| {
+        let Some(flow) = world.rows.graph.known_flow(id) else { return false };
+        match &flow.state {
+            FlowState::Cancelled { policy: CancellationPolicy::All, .. } => {
+                !matches!(world.rows.graph.backlogs.get(&id), Some(Some(_)))
+            }
+            FlowState::Cancelled { .. } => flow.ended.total() == flow.nodes,
+            FlowState::Open | FlowState::Completed { .. } | FlowState::Failed { .. } => false,
+        }
+    };
+    for id in turn.after.rows.graph.flows.keys() {
+        let end = EventKind::FlowEnded { state: FlowWord::Cancelled };
+        let own = |event: &&Event| event.flow == Some(*id) && event.kind == end;
+        let told = turn.set.events.iter().filter(own).count();
+        let ends = ended(turn.after, *id) && !ended(turn.before, *id);
+        law(told == usize::from(ends), || format!("{told} ends of {id}, {:#?}", turn.command))?;
     }
     Ok(())
 }

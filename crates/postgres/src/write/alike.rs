@@ -22,13 +22,17 @@ pub struct Alike<'s> {
     reason: &'s str,
     /// Where they stand.
     at: Vec<Tid>,
+    /// Events of the set that come before theirs.
+    pub before: usize,
 }
 
 impl<'s> Alike<'s> {
-    /// All executions of `set`, and as many of its last events, if it is known where they stand.
+    /// All executions of `set`, and as many of its last events but those that end their flow, if it is
+    /// known where they stand.
     pub fn of(set: &'s WriteSet, places: &Places) -> Option<Self> {
         let writes = set.executions.as_slice();
-        let others = set.events.len().checked_sub(writes.len())?;
+        let after = set.events.iter().rev().take_while(|event| event.execution.is_none()).count();
+        let before = set.events.len().checked_sub(after + writes.len())?;
         if writes.len() < ALIKE_MIN || !set.blobs.is_empty() {
             return None;
         }
@@ -43,8 +47,8 @@ impl<'s> Alike<'s> {
         let place =
             |write: &Write<Execution>| places.executions.get(&write.after.as_ref()?.id).copied();
         let at = writes.iter().map(place).collect::<Option<Vec<_>>>()?;
-        let alike = Self { writes, by, reason, at };
-        let all = writes.iter().zip(&set.events[others..]).all(|(write, event)| {
+        let alike = Self { writes, by, reason, at, before };
+        let all = writes.iter().zip(&set.events[before..]).all(|(write, event)| {
             let both = write.before.as_ref().zip(write.after.as_ref());
             both.is_some_and(|(before, after)| alike.suits(before, after, event))
         });
