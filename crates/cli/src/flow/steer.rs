@@ -85,13 +85,13 @@ impl Cancel {
         let wait = if self.no_wait { Duration::ZERO } else { WAIT };
         let done = client.fabric().cancel_flow(cancel, wait).await?;
         let left = left_of(&flow.summary().await?);
-        // What was cancelled before stays as it was cancelled.
+        // What was cancelled before stays as it was cancelled, unless more was asked for.
         let (id, held) = (flow.id(), done.cancellation_policy);
         let was = if done.repeated { "was cancelled before:" } else { "cancelled" };
         let kept = if held == policy {
             String::new()
         } else {
-            format!("\n  {policy} was not applied: a flow is cancelled once")
+            format!("\n  {policy} was not applied: the first cancellation stays")
         };
         say(format_args!("{was} {id} ({held}){}{kept}", said_of(left, held)))
     }

@@ -226,19 +226,18 @@ async fn an_operator_cancels_flows() {
         cancelled 01990000-0000-7000-8000-000000000068 (cancel_flow_only); 1 member not ended
     "#]]);
     stage.ff(&["flow", "cancel", &growing]).is(&expect![[r#"
-        was cancelled before: 01990000-0000-7000-8000-000000000068 (cancel_flow_only); 1 member not ended
-          cancel_all was not applied: a flow is cancelled once
+        cancelled 01990000-0000-7000-8000-000000000068 (cancel_all)
     "#]]);
     stage.ff(&["flow", "cancel", &media, "--wait"]).is(&expect![[r#"
         cancelled 01990000-0000-7000-8000-000000000066 (cancel_all)
     "#]]);
     stage.ff(&["flow", "cancel", &media, "--policy", "cancel_pending"]).is(&expect![[r#"
         was cancelled before: 01990000-0000-7000-8000-000000000066 (cancel_all)
-          cancel_pending was not applied: a flow is cancelled once
+          cancel_pending was not applied: the first cancellation stays
     "#]]);
     steady(stage.ff(&["flow", "ls", "--state", "cancelled", "-o", "table"])).is(&expect![[r#"
         ID            STATE      KIND      ENDED  AGE    TOOK  WHY
-        000000000068  cancelled  growing     0/1   1h  1h 29m  too late
+        000000000068  cancelled  growing     1/1   1h  1h 29m  too late
         000000000067  cancelled  unwanted    2/2   1h   10 ms  nobody wants it
         000000000066  cancelled  media       9/9   1h  1h 29m  cancelled on the command…
     "#]]);

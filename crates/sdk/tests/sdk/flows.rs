@@ -352,12 +352,12 @@ async fn a_flow_is_cancelled_with_all_with_what_waits_or_alone() {
         let flow = draft().await.unwrap();
         let runs = flow.node("runs").unwrap();
         assert_eq!(runs.wait(Duration::from_secs(1)).await.unwrap(), PublicState::Active);
-        let cancel = match policy {
-            CancellationPolicy::All => flow.cancel("enough"),
-            CancellationPolicy::Pending => flow.cancel("enough").pending(),
-            CancellationPolicy::FlowOnly => flow.cancel("enough").flow_only(),
+        let cancel = |reason: &str| match policy {
+            CancellationPolicy::All => flow.cancel(reason),
+            CancellationPolicy::Pending => flow.cancel(reason).pending(),
+            CancellationPolicy::FlowOnly => flow.cancel(reason).flow_only(),
         };
-        let done = cancel.wait(HOUR).await.unwrap();
+        let done = cancel("enough").wait(HOUR).await.unwrap();
         assert_eq!((done.cancellation_policy, done.repeated), (*policy, false));
         let members = match policy {
             CancellationPolicy::All => 2,
@@ -365,7 +365,7 @@ async fn a_flow_is_cancelled_with_all_with_what_waits_or_alone() {
             CancellationPolicy::FlowOnly => 0,
         };
         assert_eq!((done.member_count, done.is_going_on()), (members, false));
-        let again = flow.cancel("again").await.unwrap();
+        let again = cancel("again").await.unwrap();
         assert_eq!((again.cancellation_policy, again.reason.as_str()), (*policy, "enough"));
         assert!(again.repeated);
         assert_eq!(flow.ended().await.unwrap(), FlowWord::Cancelled);

@@ -53,8 +53,7 @@ async fn a_policy_says_what_becomes_of_the_members() {
         );
         assert_eq!(done.body["member_execution_ids"].as_array().unwrap().len(), count);
         assert_eq!(states(&site).await, after, "{policy}");
-        // The first cancellation stands.
-        let again = cancel(&site, "?wait=true", "cancel_all").await.body;
+        let again = cancel(&site, "?wait=true", policy).await.body;
         assert_eq!(
             [&again["cancellation_policy"], &again["repeated"], &again["member_count"]],
             [&json!(word), &json!(true), &json!(3)]
@@ -69,6 +68,15 @@ async fn a_policy_says_what_becomes_of_the_members() {
             [&told["events"][0]["cancellation_policy"], &told["events"][0]["member_count"]],
             [&json!(word), &json!(count)]
         );
+        // One that ends more is carried out, under the reason of the first.
+        let more = cancel(&site, "?wait=true", "cancel_all").await.body;
+        let repeated = count == 3;
+        assert_eq!(
+            [&more["cancellation_policy"], &more["repeated"], &more["member_count"]],
+            [&json!("cancel_all"), &json!(repeated), &json!(if repeated { 3 } else { 3 - count })]
+        );
+        assert_eq!(more["reason"], "late");
+        assert_eq!(states(&site).await, ["cancelled"; 3], "{policy}");
     }
 }
 
