@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::executions::misplaced;
 use crate::{Engine, Error, deadline};
 
-/// Up to so many edges, a flow and all its groups are read at one moment.
-const AT_ONCE_EDGES_MAX: u32 = 10_000;
+/// Up to so many members, a flow and all its groups, at most one for each, are read at one moment.
+const AT_ONCE_MEMBERS_MAX: u32 = 10_000;
 
 /// The least between two looks at a flow that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
@@ -84,10 +84,10 @@ impl Engine {
     /// Everything a person wants to see of a flow, without its members.
     pub async fn describe_flow(&self, id: FlowId) -> Result<Option<FlowSnapshot>, Error> {
         let Some(flow) = self.find_flow(id).await? else { return Ok(None) };
-        if flow.edges == 0 {
+        if flow.nodes == 0 {
             return Ok(Some(FlowSnapshot::of(&flow, &[], false)));
         }
-        if flow.edges > AT_ONCE_EDGES_MAX {
+        if flow.nodes > AT_ONCE_MEMBERS_MAX {
             let page = Page::first(PAGE_MAX);
             let listing = self.backend.list(&Query::Groups(id), &page).await?;
             let more = listing.next.is_some();

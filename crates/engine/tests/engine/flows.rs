@@ -40,6 +40,22 @@ async fn the_loops_carry_a_flow_to_its_end() {
     duties.stop().await;
 }
 
+#[tokio::test]
+async fn a_policy_is_shown_before_its_first_edge() {
+    let (engine, world) = world();
+    let flow = world.empty_flow().await;
+    let [a, b] = world.members(flow).await;
+    let policy = EdgePolicy::any_of(OnSatisfied::LetRun);
+    engine.set_edge_group_policy(flow, b, policy).await.unwrap();
+    let groups = engine.describe_flow(flow).await.unwrap().unwrap().edge_groups;
+    let [group] = groups.as_slice() else { panic!("one group: {groups:?}") };
+    assert_eq!((group.downstream_execution_id, group.policy), (b, policy));
+    assert_eq!((group.total_deps, group.group_state), (0, GroupWord::Pending));
+    world.link(flow, a, b).await;
+    let groups = engine.describe_flow(flow).await.unwrap().unwrap().edge_groups;
+    assert_eq!(groups.iter().map(|group| group.total_deps).collect::<Vec<_>>(), [1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_loops_cancel_who_lost_a_race() {
     let (engine, world) = world();
