@@ -246,10 +246,14 @@ pub(crate) fn read_result<T: DeserializeOwned>(
     })
 }
 
-/// How an execution ended.
+/// How an execution ended. Its id is named once: the reason may name it already.
 pub(crate) fn in_words(x: &ExecutionSnapshot) -> String {
-    let why = x.ended_because.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-    format!("{} is {}{why}", x.execution_id, x.public_state)
+    let (id, state) = (x.execution_id.to_string(), x.public_state);
+    match &x.ended_because {
+        None => format!("{id} is {state}"),
+        Some(why) if why.contains(&id) => format!("{state}: {why}"),
+        Some(why) => format!("{id} is {state}: {why}"),
+    }
 }
 
 /// An execution ended in another way than with success.

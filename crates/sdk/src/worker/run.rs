@@ -195,13 +195,17 @@ fn nature(error: &BoxError) -> (Category, FailureClass) {
     }
 }
 
-/// An error with what caused it.
+/// An error with what caused it. Many errors repeat the text of their source at the end of their own:
+/// that is said once.
 fn chain(error: &BoxError) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        said.push_str(": ");
-        said.push_str(&cause.to_string());
+        let text = cause.to_string();
+        if !said.ends_with(&text) {
+            said.push_str(": ");
+            said.push_str(&text);
+        }
         source = cause.source();
     }
     said

@@ -141,6 +141,48 @@ async fn the_first_child_that_failed_is_the_error() {
     running.stop().await.unwrap();
 }
 
+/// An error of an application that says what it wraps, and has it as its source.
+#[derive(Debug)]
+struct Wrapped(Error);
+
+impl std::fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the order failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for Wrapped {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_a_child_names_each_id_once() {
+    async fn middle(ctx: Context, (): ()) -> Result<u64> {
+        let found = ctx.race::<u64, _>([ctx.task("fail", "burnt")]).await;
+        // What a handler says may name its own execution already.
+        Ok(found.map_err(|why| Error::permanent(format!("{}: {why}", ctx.execution_id())))?)
+    }
+    async fn parent(ctx: Context, (): ()) -> Result<u64> {
+        let done = ctx.join_all::<u64, _>([ctx.task("middle", ())]).await;
+        Ok(done.map_err(Wrapped)?.into_iter().sum())
+    }
+    let (engine, client) = open();
+    let worker = worker(&client).handle("parent", parent).handle("middle", middle);
+    let running = worker.handle("fail", fail).concurrency(8).start().unwrap();
+    let made = client.create("parent", ()).await.unwrap();
+    assert_eq!(made.ended().await.unwrap(), PublicState::Failed);
+    let x = engine.describe_execution(made.id()).await.unwrap().unwrap();
+    let reason = x.failure.unwrap().reason;
+    let flow = client.flow_by_id(own_flow(&made)).members(MemberParams::default()).await.unwrap();
+    let ids = flow.members.iter().map(|x| x.execution_id).filter(|id| *id != made.id());
+    for id in ids {
+        assert_eq!(reason.matches(&id.to_string()).count(), 1, "{id} in {reason:?}");
+    }
+    running.stop().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn children_that_fail_are_settled_with_the_others() {
     async fn parent(ctx: Context, (): ()) -> Result<Vec<String>> {
