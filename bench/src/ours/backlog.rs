@@ -117,7 +117,7 @@ async fn handle(engine: &Engine, claimed: &[Claimed]) -> anyhow::Result<u32> {
     if let Some(work) = failed.first() {
         let id = work.leased.execution.id;
         // It may have been claimed again already.
-        let _ = engine.execute(ChangePriority { id, priority: 10 }).await;
+        let _ = engine.execute(ChangePriority { id, priority: 10, version: None }).await;
     }
     let completes: Vec<_> = claimed.iter().filter(|work| !fails(work)).map(complete).collect();
     let outcomes = engine.execute_all(completes).await?;

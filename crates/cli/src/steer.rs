@@ -205,6 +205,7 @@ impl Tag {
         let edit = TagsRequest {
             set: self.set.into_iter().collect(),
             remove: self.remove.into_iter().collect(),
+            version: None,
         };
         execution.set_tags(edit).await?;
         say(format_args!("tagged {}", execution.id()))

@@ -45,6 +45,7 @@ pub mod promotion;
 pub mod races;
 pub mod reads;
 pub mod reclaim;
+pub mod repeats;
 pub mod replay;
 pub mod retention;
 pub mod retry;
@@ -297,6 +298,22 @@ macro_rules! suite {
                 tags_are_set_replaced_and_removed
                 tags_change_in_any_state
                 tags_that_are_already_so_change_nothing
+            }
+            repeats {
+                a_replay_repeated_late_runs_it_once
+                a_revocation_repeated_late_takes_one_lease
+                a_cancellation_repeated_late_ends_one_life
+                a_hold_repeated_late_does_not_hold_again
+                an_unhold_repeated_late_lets_nothing_go
+                a_priority_repeated_late_does_not_undo_another
+                tags_repeated_late_do_not_undo_others
+                tags_of_a_flow_repeated_late_do_not_undo_others
+                a_join_repeated_late_does_not_undo_another
+                a_cursor_saved_late_does_not_move_a_consumer_back
+                a_cursor_saved_late_registers_no_consumer_again
+                a_drop_repeated_late_keeps_a_consumer_that_came_back
+                progress_reported_late_does_not_go_back
+                a_resume_repeated_late_ends_one_wait
             }
             retention {
                 retention_looks_for_consumers_again_before_it_removes

@@ -259,7 +259,7 @@ impl<'a> Side<'a> {
             Draft::Whole(command) => Command::clone(command),
             Draft::SaveCursor(consumer, at) => {
                 let (consumer, cursor) = (consumer.clone(), self.cursors[*at].clone());
-                SaveCursor { consumer, cursor }.into()
+                SaveCursor { consumer, cursor, saved: None }.into()
             }
         }
     }

@@ -255,7 +255,8 @@ impl World {
 
     /// Cancels as an operator.
     pub async fn cancel(&self, id: ExecutionId) -> Result<(), Rejection> {
-        self.run(Cancel { id, reason: "changed my mind".to_owned(), fence: None }).await
+        self.run(Cancel { id, reason: "changed my mind".to_owned(), fence: None, replays: None })
+            .await
     }
 
     /// Does what a duty has to do now; the answers.

@@ -4,7 +4,7 @@
 //! what happens when it is sent twice. The list below makes it part of [`Command`] and
 //! [`Reply`]; nothing else knows it, backends least of all.
 
-use crate::decide::{self, Again, Decide};
+use crate::decide::{self, Again, Decide, Repeat};
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::limits::Config;
@@ -55,6 +55,12 @@ macro_rules! commands {
             /// The names of all commands.
             pub const NAMES: &[&str] = &[$(<decide::$module::$name as Decide>::NAME),*];
 
+            /// How a repeat of each is recognised, by name.
+            pub const REPEATS: &[(&str, Repeat)] = &[$((
+                <decide::$module::$name as Decide>::NAME,
+                <decide::$module::$name as Decide>::REPEAT,
+            )),*];
+
             /// Its name.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$name(_) => <decide::$module::$name as Decide>::NAME,)* }
@@ -78,6 +84,11 @@ macro_rules! commands {
             /// The rows it needs, given those already loaded.
             pub(crate) fn keys(&self, have: &WorkingSet) -> Vec<Key> {
                 match self { $(Self::$name(command) => command.keys(have),)* }
+            }
+
+            /// The same, bound to what it means over these rows; nothing where it says so itself.
+            pub fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+                match self { $(Self::$name(command) => command.pinned(have).map(Self::$name),)* }
             }
 
             /// What it changes.

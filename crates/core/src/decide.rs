@@ -81,6 +81,8 @@ pub trait Decide: Clone + Debug + PartialEq + Send + Sync + 'static {
     const NAME: &'static str;
     /// The queue it travels in.
     const TRAFFIC: Traffic;
+    /// How a repeat of it is recognised.
+    const REPEAT: Repeat;
 
     /// Refuses what can be refused without looking at any row.
     fn validate(&self, config: &Config) -> Result<(), Rejection>;
@@ -91,10 +93,26 @@ pub trait Decide: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// What it changes.
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
 
+    /// The same command, bound to what it means over these rows: sent again after it was carried out, it
+    /// means that and nothing else. Nothing where it says so itself.
+    fn pinned(&self, _have: &WorkingSet) -> Option<Self> {
+        None
+    }
+
     /// What the same command answers when it is sent again at once, after it answered `reply`.
     fn again(_reply: &Self::Reply) -> Again<Self::Reply> {
         Again::Same
     }
+}
+
+/// How a repeat of a command is recognised, whenever it comes. Every command may be repeated: a caller
+/// that lost the reply does not know whether it was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// What tells it from another command.
+    pub by: &'static str,
+    /// What it does when something else happened in between.
+    pub late: &'static str,
 }
 
 /// What a command answers when it is sent again at once. Every command may be: a caller that does
@@ -134,6 +152,8 @@ pub trait OnExecution: Clone + Debug + PartialEq + Send + Sync + 'static {
     const NAME: &'static str;
     /// The queue it travels in.
     const TRAFFIC: Traffic;
+    /// How a repeat of it is recognised.
+    const REPEAT: Repeat;
 
     /// The execution it is about.
     fn id(&self) -> ExecutionId;
@@ -146,6 +166,11 @@ pub trait OnExecution: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// What it changes.
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Self::Reply>, Rejection>;
 
+    /// The same command, bound to what it means for this execution; nothing where it says so itself.
+    fn pinned_to(&self, _x: &Execution) -> Option<Self> {
+        None
+    }
+
     /// What the same command answers when it is sent again at once, after it answered `reply`.
     fn again(_reply: &Self::Reply) -> Again<Self::Reply> {
         Again::Same
@@ -156,6 +181,7 @@ impl<T: OnExecution> Decide for T {
     type Reply = T::Reply;
     const NAME: &'static str = T::NAME;
     const TRAFFIC: Traffic = T::TRAFFIC;
+    const REPEAT: Repeat = T::REPEAT;
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         self.check(config)
@@ -171,6 +197,10 @@ impl<T: OnExecution> Decide for T {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<T::Reply>, Rejection> {
         self.on(have.execution(self.id())?, cx)
+    }
+
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        self.pinned_to(have.execution(self.id()).ok()?)
     }
 
     fn again(reply: &T::Reply) -> Again<T::Reply> {
@@ -225,6 +255,19 @@ fn stale(x: &Execution, fence: Fence) -> Rejection {
         fence.attempt_index, fence.lease_epoch, x.id, x.epoch
     );
     Rejection::new(Code::StaleLease, said).standing(x.standing())
+}
+
+/// `what` is no longer at the version that the command names: it was changed by this command before, or
+/// by another.
+fn changed(what: impl std::fmt::Display, seen: u64, version: u64) -> Rejection {
+    let said = format!("{what} was changed: it is at version {version}, not {seen}");
+    Rejection { value: Some(version.to_string()), ..Rejection::new(Code::VersionConflict, said) }
+}
+
+/// `x` does not live the life that the command names, the one after `seen` replays.
+fn replayed(x: &Execution, seen: u32) -> Rejection {
+    let said = format!("{} was replayed {} times, not {seen}", x.id, x.counts.replays);
+    Rejection::new(Code::VersionConflict, said).standing(x.standing())
 }
 
 /// No worker holds `x`.

@@ -135,6 +135,9 @@ codes! {
     NodeConflict "node_conflict" Conflict false
         "The flow has a member with this name that was created with other content."
         "Use a new name, or send the original content."
+    VersionConflict "version_conflict" Conflict false
+        "It changed since the version, replay or save that the call names."
+        "Read it; the call may have been carried out before. If not, send it for what is there now."
     ExecutionAlreadyInFlow "execution_already_in_flow" Conflict false
         "The execution belongs to another flow, for ever; the answer names it."
         "Create another execution for this flow."

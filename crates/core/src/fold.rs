@@ -402,11 +402,40 @@ pub fn fold(
     have: &mut WorkingSet,
     cx: &mut Cx<'_>,
 ) -> (Vec<Outcome>, WriteSet) {
+    fold_with(commands, have, cx, |_, _, _| {})
+}
+
+/// Commands as they were decided on, by their place in the batch: those that say less than they mean.
+pub type Pins = BTreeMap<usize, Command>;
+
+/// The same; and the commands with what they mean, as of here. If the reply to the commit is lost, these
+/// are decided on again instead: what was carried out is then not carried out once more.
+pub fn fold_pinned(
+    commands: &[Command],
+    have: &mut WorkingSet,
+    cx: &mut Cx<'_>,
+) -> (Vec<Outcome>, WriteSet, Pins) {
+    let mut pins = Pins::new();
+    let pin = |at, command: &Command, have: &WorkingSet| {
+        pins.extend(command.pinned(have).map(|pinned| (at, pinned)));
+    };
+    let (outcomes, set) = fold_with(commands, have, cx, pin);
+    (outcomes, set, pins)
+}
+
+fn fold_with(
+    commands: &[Command],
+    have: &mut WorkingSet,
+    cx: &mut Cx<'_>,
+    mut before_each: impl FnMut(usize, &Command, &WorkingSet),
+) -> (Vec<Outcome>, WriteSet) {
     let mut set = WriteSet::default();
     let mut first = First::default();
     let outcomes = commands
         .iter()
-        .map(|command| {
+        .enumerate()
+        .map(|(at, command)| {
+            before_each(at, command, have);
             let change = command.decide(have, cx)?;
             absorb(change.effects, have, &mut set, &mut first);
             Ok(change.reply)

@@ -42,7 +42,7 @@ pub use command::{Command, Outcome, Reply};
 pub use error::{Code, Rejection};
 pub use execution::{Execution, Fence, State};
 pub use flow::Flow;
-pub use fold::{Key, WorkingSet, WriteSet, fold, needs};
+pub use fold::{Key, WorkingSet, WriteSet, fold, fold_pinned, needs};
 pub use ids::{EdgeId, ExecutionId, FlowId, Partition};
 pub use limits::Config;
 pub use policy::Policy;

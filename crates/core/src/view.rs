@@ -69,6 +69,8 @@ pub struct ExecutionSnapshot {
     pub progress: Option<Progress>,
     /// Attempts, retries, reclaims, replays.
     pub counts: Counts,
+    /// Counts changes.
+    pub version: u64,
     /// Created.
     pub created_at: Millis,
     /// First claimed.
@@ -133,6 +135,7 @@ impl ExecutionSnapshot {
             ended_because,
             progress: x.progress.clone(),
             counts: x.counts,
+            version: x.version,
             created_at: x.spec.created_at,
             started_at: x.started_at,
             completed_at: completed_at(x),

@@ -57,7 +57,7 @@ impl Engine {
         id: ExecutionId,
         reason: impl Into<String>,
     ) -> Result<(), Error> {
-        self.execute(Cancel { id, reason: reason.into(), fence: None }).await
+        self.execute(Cancel { id, reason: reason.into(), fence: None, replays: None }).await
     }
 
     /// Has a finished execution run again.
@@ -66,7 +66,7 @@ impl Engine {
         id: ExecutionId,
         reason: impl Into<String>,
     ) -> Result<(), Error> {
-        self.execute(Replay { id, reason: reason.into() }).await
+        self.execute(Replay { id, reason: reason.into(), replays: None }).await
     }
 
     /// Takes a lease away.
@@ -80,7 +80,7 @@ impl Engine {
         id: ExecutionId,
         priority: i32,
     ) -> Result<PriorityChanged, Error> {
-        self.execute(ChangePriority { id, priority }).await
+        self.execute(ChangePriority { id, priority, version: None }).await
     }
 
     /// Keeps a waiting execution from being claimed.
@@ -89,12 +89,12 @@ impl Engine {
         id: ExecutionId,
         reason: impl Into<String>,
     ) -> Result<(), Error> {
-        self.execute(Hold { id, reason: reason.into() }).await
+        self.execute(Hold { id, reason: reason.into(), version: None }).await
     }
 
     /// Lets a held execution be claimed again.
     pub async fn unhold_execution(&self, id: ExecutionId) -> Result<(), Error> {
-        self.execute(Unhold { id }).await
+        self.execute(Unhold { id, version: None }).await
     }
 
     /// Sets one tag.
@@ -105,7 +105,9 @@ impl Engine {
         value: impl Into<String>,
     ) -> Result<(), Error> {
         let set = Tags::from([(key.into(), value.into())]);
-        self.set_execution_tags(id, Edit { set, remove: BTreeSet::new() }).await.map(drop)
+        self.set_execution_tags(id, Edit { set, remove: BTreeSet::new(), version: None })
+            .await
+            .map(drop)
     }
 
     /// Sets and removes tags; answers how many there are now.

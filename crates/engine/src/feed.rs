@@ -53,7 +53,7 @@ impl Engine {
             known.cursor
         } else {
             // Registered before anything is read, so that retention waits for it from now on.
-            let save = SaveCursor { consumer: name.clone(), cursor: Cursor::Start };
+            let save = SaveCursor { consumer: name.clone(), cursor: Cursor::Start, saved: None };
             self.execute(save).await?;
             Cursor::Start
         };
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Forgets a consumer; retention no longer waits for it.
     pub async fn drop_consumer(&self, consumer: ConsumerName) -> Result<(), Error> {
-        self.execute(DropConsumer { consumer }).await
+        self.execute(DropConsumer { consumer, saved: None }).await
     }
 }
 
@@ -123,7 +123,7 @@ impl Consumer {
         // One that was dropped stays dropped: only `Engine::consumer` registers.
         let key = Key::Consumer(self.name.clone());
         self.engine.backend.get(&[key]).await?.consumer(&self.name)?;
-        let save = SaveCursor { consumer: self.name.clone(), cursor: cursor.clone() };
+        let save = SaveCursor { consumer: self.name.clone(), cursor: cursor.clone(), saved: None };
         self.engine.execute(save).await?;
         self.at = cursor.clone();
         Ok(())

@@ -68,7 +68,7 @@ impl Engine {
         downstream: ExecutionId,
         policy: EdgePolicy,
     ) -> Result<PolicySet, Error> {
-        self.execute(SetGroupPolicy { flow, downstream, policy }).await
+        self.execute(SetGroupPolicy { flow, downstream, policy, version: None }).await
     }
 
     /// Says that a flow is complete: it ends when all its members have.

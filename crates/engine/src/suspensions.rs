@@ -130,19 +130,9 @@ impl Engine {
         }))
     }
 
-    /// Lets a suspended execution go on, whatever it waits for. It lets go of the wait that is open now, and
-    /// of no other: a store that lost its connection sends it again, when the next one may have begun.
+    /// Lets a suspended execution go on, whatever it waits for.
     pub async fn resume_execution(&self, resume: Resume) -> Result<PublicState, Error> {
-        if resume.suspension.is_some() {
-            return self.execute(resume).await;
-        }
-        let keys = [Key::Execution(resume.id), Key::Wait(WaitKey::Suspension(resume.id))];
-        let have = self.backend.get(&keys).await?;
-        let x = have.execution(resume.id)?;
-        let open = have.waits.suspension(resume.id).filter(|own| own.is_open(x));
-        // Where none is open, one that begins meanwhile is not meant either.
-        let suspension = open.map_or(Uuid::nil(), |own| own.id);
-        self.execute(Resume { suspension: Some(suspension), ..resume }).await
+        self.execute(resume).await
     }
 
     /// Gives the store its first signing key; one that it has, it keeps.

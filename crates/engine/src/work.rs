@@ -80,6 +80,6 @@ impl Engine {
         fence: Fence,
         reason: impl Into<String>,
     ) -> Result<(), Error> {
-        self.execute(Cancel { id, reason: reason.into(), fence: Some(fence) }).await
+        self.execute(Cancel { id, reason: reason.into(), fence: Some(fence), replays: None }).await
     }
 }

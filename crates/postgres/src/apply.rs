@@ -7,6 +7,7 @@
 //! and written in another. A fast miss goes to the locked path once; that one is tried again a
 //! bounded number of times when others are in the way.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use ff_core::Claimed;
 use ff_core::backend::{Interest, StoreError};
 use ff_core::command::{Command, Outcome, Traffic};
 use ff_core::error::{Code, Rejection};
-use ff_core::fold;
-use ff_core::fold::{Cx, Key, WorkingSet, WriteSet};
+use ff_core::fold::{Cx, Key, Pins, WorkingSet, WriteSet};
+use ff_core::fold_pinned;
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::index::{QueueId, TimerKind};
 use ff_core::limits::{CANCEL_AT_ONCE_MAX, Config};
@@ -74,9 +75,34 @@ pub struct State {
     graphs: Graphs,
 }
 
-/// Numbers drawn for a batch: if it has to be decided on again, they fall the same way.
+/// What a batch was decided on with: if it has to be decided on again, it means the same.
 #[derive(Default)]
-pub struct Tape(Vec<u64>);
+pub struct Tape {
+    /// Numbers drawn: they fall the same way.
+    drawn: Vec<u64>,
+    /// Commands with what they meant when they were decided on last.
+    pins: Pins,
+    /// The same, once the reply to their commit was lost.
+    lost: Pins,
+}
+
+impl Tape {
+    /// What was written may have been committed, and others may have gone on from there: what the batch meant
+    /// holds from now on. `place` is that of a command in the whole batch.
+    fn lose(&mut self, trouble: &Trouble, place: impl Fn(usize) -> usize) {
+        if matches!(trouble, Trouble::Lost(_)) {
+            self.lost
+                .extend(std::mem::take(&mut self.pins).into_iter().map(|(at, c)| (place(at), c)));
+        }
+    }
+
+    /// The batch with what it meant, if a reply was lost.
+    fn pin(&mut self, batch: &mut Cow<'_, [Command]>) {
+        for (at, pinned) in std::mem::take(&mut self.lost) {
+            batch.to_mut()[at] = pinned;
+        }
+    }
+}
 
 struct Drawn<'a> {
     tape: &'a mut Tape,
@@ -86,12 +112,12 @@ struct Drawn<'a> {
 
 impl Entropy for Drawn<'_> {
     fn next_u64(&mut self) -> u64 {
-        if self.at == self.tape.0.len() {
+        if self.at == self.tape.drawn.len() {
             let drawn = self.source.next_u64();
-            self.tape.0.push(drawn);
+            self.tape.drawn.push(drawn);
         }
         self.at += 1;
-        self.tape.0[self.at - 1]
+        self.tape.drawn[self.at - 1]
     }
 }
 
@@ -128,11 +154,12 @@ impl State {
         let mut source = self.entropy.lock().expect("no holder of this lock panics");
         let mut drawn = Drawn { tape, at: 0, source: source.as_mut() };
         let mut cx = Cx { now, config: &self.config, entropy: &mut drawn, cursors: feed::CURSORS };
-        let (outcomes, mut set) = fold(batch, have, &mut cx);
+        let (outcomes, mut set, pins) = fold_pinned(batch, have, &mut cx);
         if !set.queues.is_empty() {
             let known = self.queues.lock().expect("no holder of this lock panics");
             set.queues.retain(|queue| !known.contains(&queue.id));
         }
+        tape.pins = pins;
         (outcomes, set, now)
     }
 
@@ -202,7 +229,7 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
             | Trouble::Wide
             | Trouble::Poison(_)
             | Trouble::Lost(_),
-        ) => locked(state, batch, &mut tape).await,
+        ) => locked(state, Cow::Borrowed(batch), &mut tape).await,
     }
 }
 
@@ -250,6 +277,7 @@ async fn fast(
         }
         Err(trouble) => {
             state.doubt(&set);
+            tape.lose(&trouble, |at| at);
             session.settle().await;
             Err(trouble)
         }
@@ -296,13 +324,14 @@ impl Assumed {
 /// Locks, loads, decides and writes, again while others are in the way.
 async fn locked(
     state: &State,
-    batch: &[Command],
+    mut batch: Cow<'_, [Command]>,
     tape: &mut Tape,
 ) -> Result<Vec<Outcome>, StoreError> {
     let (mut tries, mut resends) = (0, RESEND_MS.iter());
     let (mut known, mut restarts) = (Known::default(), 0);
     loop {
-        let trouble = match once(state, batch, tape, &mut known).await {
+        tape.pin(&mut batch);
+        let trouble = match once(state, &batch, tape, &mut known).await {
             Ok(Some(outcomes)) => return Ok(outcomes),
             Ok(None) => {
                 restarts += 1;
@@ -335,7 +364,7 @@ async fn locked(
                 Some(pause) => tokio::time::sleep(Duration::from_millis(*pause)).await,
                 None => return Err(trouble.into_error()),
             },
-            Trouble::Poison(cause) => return bisect(state, batch, &cause).await,
+            Trouble::Poison(cause) => return bisect(state, &batch, &cause).await,
             Trouble::Broken(error) => return Err(error),
         }
     }
@@ -354,8 +383,8 @@ async fn bisect(state: &State, batch: &[Command], cause: &str) -> Result<Vec<Out
 /// One half of a batch after the other.
 async fn halve(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, StoreError> {
     let (first, second) = batch.split_at(batch.len() / 2);
-    let mut outcomes = Box::pin(locked(state, first, &mut Tape::default())).await?;
-    outcomes.extend(Box::pin(locked(state, second, &mut Tape::default())).await?);
+    let mut outcomes = Box::pin(locked(state, Cow::Borrowed(first), &mut Tape::default())).await?;
+    outcomes.extend(Box::pin(locked(state, Cow::Borrowed(second), &mut Tape::default())).await?);
     Ok(outcomes)
 }
 
@@ -379,7 +408,8 @@ async fn once(
         }
     };
     let readable = batch.iter().enumerate().filter(|(at, _)| !refused.contains_key(at));
-    let readable: Vec<_> = readable.map(|(_, command)| command.clone()).collect();
+    let (places, readable): (Vec<_>, Vec<_>) =
+        readable.map(|(at, command)| (at, command.clone())).unzip();
     if let Some(keys) = &loaded.have.waits.keyring {
         state.held.keys(keys);
     }
@@ -390,12 +420,13 @@ async fn once(
         session.settle().await;
         return Ok(None);
     }
-    let places = Places { executions: loaded.places, ..Places::default() };
-    let rows = Rows::new(&set, now, &places);
+    let stored = Places { executions: loaded.places, ..Places::default() };
+    let rows = Rows::new(&set, now, &stored);
     let mut steps = rows.fewest();
     steps.push(Step::Commit);
     if let Err(trouble) = session.fly(&steps).await {
         state.doubt(&set);
+        tape.lose(&trouble, |at| places[at]);
         session.settle().await;
         return Err(trouble);
     }

@@ -5,10 +5,15 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::Created;
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
+use ff_core::decide::unhold::Unhold;
 use ff_core::state::PublicState;
-use ff_core::{Code, ExecutionId, FlowId, Rejection};
+use ff_core::{Code, ExecutionId, Fence, FlowId, Rejection};
 use ff_wire::flow::{FlowPage, FlowSearchParams};
 use ff_wire::lane::{Lane, LaneCount};
 use ff_wire::steer::{RevokeAnswer, TagsRequest};
@@ -112,16 +117,34 @@ pub struct Handle {
     fabric: Arc<dyn Fabric>,
     id: ExecutionId,
     duplicate: bool,
+    seen: Option<Seen>,
+}
+
+/// What an operator saw of an execution, which its commands mean.
+#[derive(Clone, Copy)]
+struct Seen {
+    version: u64,
+    replays: u32,
+    lease: Fence,
+}
+
+impl From<&ExecutionSnapshot> for Seen {
+    fn from(x: &ExecutionSnapshot) -> Self {
+        // Where no worker holds it, a lease that begins meanwhile is not meant either.
+        let none = Fence { attempt_index: 0, lease_epoch: 0 };
+        let lease = x.current_lease.as_ref().map_or(none, |lease| lease.fence.into());
+        Self { version: x.version, replays: x.counts.replays, lease }
+    }
 }
 
 pub(crate) fn created(fabric: &Arc<dyn Fabric>, answer: &Created) -> Handle {
     let duplicate = matches!(answer, Created::Duplicate { .. });
-    Handle { fabric: Arc::clone(fabric), id: answer.execution_id(), duplicate }
+    Handle { duplicate, ..Handle::new(Arc::clone(fabric), answer.execution_id()) }
 }
 
 impl Handle {
     pub(crate) fn new(fabric: Arc<dyn Fabric>, id: ExecutionId) -> Self {
-        Self { fabric, id, duplicate: false }
+        Self { fabric, id, duplicate: false, seen: None }
     }
 
     /// Its id.
@@ -170,9 +193,27 @@ impl Handle {
         }
     }
 
+    /// The same, for commands that mean it as `x` shows it: if one of them is repeated because its answer
+    /// was lost, and something else happened in between, it is refused with `version_conflict`, or finds that
+    /// it was carried out. Without this, each command means it as it is when the command is given.
+    #[must_use]
+    pub fn as_seen(&self, x: &ExecutionSnapshot) -> Self {
+        Self { seen: Some(x.into()), ..self.clone() }
+    }
+
+    /// What the next command means.
+    async fn seen(&self) -> Result<Seen, Error> {
+        match self.seen {
+            Some(seen) => Ok(seen),
+            None => Ok(Seen::from(&self.describe().await?)),
+        }
+    }
+
     /// Cancels it, whatever it is doing.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.fabric.cancel(self.id, reason.into()).await
+        let (id, replays) = (self.id, Some(self.seen().await?.replays));
+        let cancel = Cancel { id, reason: reason.into(), fence: None, replays };
+        self.fabric.cancel(cancel).await
     }
 
     /// Where it stands.
@@ -187,24 +228,27 @@ impl Handle {
 
     /// Keeps it from being claimed while it waits.
     pub async fn hold(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.fabric.hold(self.id, reason.into()).await
+        let (id, version) = (self.id, Some(self.seen().await?.version));
+        self.fabric.hold(Hold { id, reason: reason.into(), version }).await
     }
 
     /// Lets it be claimed again after a hold.
     pub async fn unhold(&self) -> Result<(), Error> {
-        self.fabric.unhold(self.id).await
+        let (id, version) = (self.id, Some(self.seen().await?.version));
+        self.fabric.unhold(Unhold { id, version }).await
     }
 
     /// Takes it away from the worker that runs it, for another to go on with.
     pub async fn revoke(&self, reason: impl Into<String>) -> Result<RevokeAnswer, Error> {
-        let reason = reason.into();
-        let revoke = Revoke { id: self.id, expected: None, worker_instance: None, reason };
+        let (id, expected) = (self.id, Some(self.seen().await?.lease));
+        let revoke = Revoke { id, expected, worker_instance: None, reason: reason.into() };
         self.fabric.revoke(revoke).await
     }
 
     /// Changes how urgent it is while it waits.
     pub async fn set_priority(&self, priority: i32) -> Result<(), Error> {
-        self.fabric.set_priority(self.id, priority).await
+        let (id, version) = (self.id, Some(self.seen().await?.version));
+        self.fabric.set_priority(ChangePriority { id, priority, version }).await
     }
 
     /// Sets a tag.
@@ -214,23 +258,28 @@ impl Handle {
         value: impl Into<String>,
     ) -> Result<(), Error> {
         let set = [(key.into(), value.into())].into();
-        self.fabric.set_tags(self.id, TagsRequest { set, ..TagsRequest::default() }).await
+        self.set_tags(TagsRequest { set, ..TagsRequest::default() }).await
     }
 
     /// Removes a tag.
     pub async fn remove_tag(&self, key: impl Into<String>) -> Result<(), Error> {
         let remove = [key.into()].into();
-        self.fabric.set_tags(self.id, TagsRequest { remove, ..TagsRequest::default() }).await
+        self.set_tags(TagsRequest { remove, ..TagsRequest::default() }).await
     }
 
-    /// Sets and removes tags in one change.
+    /// Sets and removes tags in one change: of the version that `edit` names, or that was
+    /// [seen](Self::as_seen); of any when neither says.
+    /// A worker that reports progress makes new versions all the time.
     pub async fn set_tags(&self, edit: TagsRequest) -> Result<(), Error> {
+        let version = edit.version.or(self.seen.map(|seen| seen.version));
+        let edit = TagsRequest { version, ..edit };
         self.fabric.set_tags(self.id, edit).await
     }
 
     /// Has it run again after it has ended.
     pub async fn replay(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.fabric.replay(self.id, reason.into()).await
+        let (id, replays) = (self.id, Some(self.seen().await?.replays));
+        self.fabric.replay(Replay { id, reason: reason.into(), replays }).await
     }
 }
 

@@ -166,7 +166,7 @@ impl Context {
     pub async fn progress(&self, percent: u8, message: impl Into<String>) -> Result<(), Error> {
         let (id, fence) = self.held();
         let (percent, message) = (Some(percent), Some(message.into()));
-        let progress = ReportProgress { id, fence, percent, message };
+        let progress = ReportProgress { id, fence, percent, message, after: None };
         self.0.fabric.report(Report::Progress(progress)).await
     }
 

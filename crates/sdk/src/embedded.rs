@@ -5,13 +5,18 @@ mod waits;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::cancel_flow::{CancelFlow, FlowCancelled};
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::unhold::Unhold;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::limits::PAGE_MAX;
@@ -95,20 +100,20 @@ impl Fabric for Engine {
         Ok(self.get_execution_result(id).await?.map(Payload::from))
     }
 
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        Ok(self.cancel_execution(id, reason).await?)
+    async fn cancel(&self, cancel: Cancel) -> Result<(), Error> {
+        Ok(self.execute(cancel).await?)
     }
 
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        Ok(self.replay_execution(id, reason).await?)
+    async fn replay(&self, replay: Replay) -> Result<(), Error> {
+        Ok(self.execute(replay).await?)
     }
 
-    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        Ok(self.hold_execution(id, reason).await?)
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        Ok(self.execute(hold).await?)
     }
 
-    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
-        Ok(self.unhold_execution(id).await?)
+    async fn unhold(&self, unhold: Unhold) -> Result<(), Error> {
+        Ok(self.execute(unhold).await?)
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
@@ -123,8 +128,8 @@ impl Fabric for Engine {
         Ok(Self::drop_consumer(self, name).await?)
     }
 
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
-        self.change_priority(id, priority).await?;
+    async fn set_priority(&self, change: ChangePriority) -> Result<(), Error> {
+        self.execute(change).await?;
         Ok(())
     }
 

@@ -7,14 +7,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::unhold::Unhold;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::execution::Failure;
 use ff_core::flow::{EdgeWord, FlowWord};
@@ -141,16 +146,16 @@ pub trait Fabric: Waits {
     async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error>;
 
     /// Cancels an execution.
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+    async fn cancel(&self, cancel: Cancel) -> Result<(), Error>;
 
     /// Has a finished execution run again.
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+    async fn replay(&self, replay: Replay) -> Result<(), Error>;
 
     /// Keeps a waiting execution from being claimed.
-    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error>;
+    async fn hold(&self, hold: Hold) -> Result<(), Error>;
 
     /// Lets a held execution be claimed again.
-    async fn unhold(&self, id: ExecutionId) -> Result<(), Error>;
+    async fn unhold(&self, unhold: Unhold) -> Result<(), Error>;
 
     /// Takes a lease away.
     async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error>;
@@ -162,7 +167,7 @@ pub trait Fabric: Waits {
     async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error>;
 
     /// Changes how urgent a waiting execution is.
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error>;
+    async fn set_priority(&self, change: ChangePriority) -> Result<(), Error>;
 
     /// Sets and removes tags.
     async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error>;

@@ -9,13 +9,18 @@ mod waits;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
+use ff_core::decide::unhold::Unhold;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
@@ -280,24 +285,24 @@ impl Fabric for Remote {
         Ok(answer.into_payload()?)
     }
 
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        let body = CancelRequest { reason, fence: None };
-        self.caller.post::<Anything>(&format!("v1/executions/{id}/cancel"), &body).await.map(drop)
+    async fn cancel(&self, cancel: Cancel) -> Result<(), Error> {
+        let path = format!("v1/executions/{}/cancel", cancel.id);
+        self.caller.post::<Anything>(&path, &CancelRequest::from(cancel)).await.map(drop)
     }
 
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        let body = ReplayRequest { reason };
-        self.caller.post::<Anything>(&format!("v1/executions/{id}/replay"), &body).await.map(drop)
+    async fn replay(&self, replay: Replay) -> Result<(), Error> {
+        let path = format!("v1/executions/{}/replay", replay.id);
+        self.caller.post::<Anything>(&path, &ReplayRequest::from(replay)).await.map(drop)
     }
 
-    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        let body = HoldRequest { reason };
-        self.caller.post::<Anything>(&format!("v1/executions/{id}/hold"), &body).await.map(drop)
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        let path = format!("v1/executions/{}/hold", hold.id);
+        self.caller.post::<Anything>(&path, &HoldRequest::from(hold)).await.map(drop)
     }
 
-    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
-        let body = UnholdRequest {};
-        self.caller.post::<Anything>(&format!("v1/executions/{id}/unhold"), &body).await.map(drop)
+    async fn unhold(&self, unhold: Unhold) -> Result<(), Error> {
+        let path = format!("v1/executions/{}/unhold", unhold.id);
+        self.caller.post::<Anything>(&path, &UnholdRequest::from(unhold)).await.map(drop)
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
@@ -314,9 +319,9 @@ impl Fabric for Remote {
         self.caller.post::<DropAnswer>("v1/consumers/drop", &body).await.map(drop)
     }
 
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
-        let path = format!("v1/executions/{id}/priority");
-        let body = PriorityRequest { priority };
+    async fn set_priority(&self, change: ChangePriority) -> Result<(), Error> {
+        let path = format!("v1/executions/{}/priority", change.id);
+        let body = PriorityRequest::from(change);
         self.caller.send::<Anything>(Method::PUT, &path, &body).await.map(drop)
     }
 

@@ -151,7 +151,7 @@ pub async fn seal(
     params(InFlow), request_body = TagsRequest,
     responses(
         (status = 200, description = "The tags it carries now.", body = TagsAnswer),
-        Refusals, BodyRefusals, UnknownFlow,
+        Refusals, BodyRefusals, UnknownFlow, FlowConflicts,
     ),
 )]
 pub async fn tags(

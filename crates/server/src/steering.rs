@@ -111,7 +111,7 @@ pub async fn unhold(
     operation_id = "set_execution_tags", params(Id), request_body = TagsRequest,
     responses(
         (status = 200, description = "The tags it carries now.", body = TagsAnswer),
-        Refusals, BodyRefusals, Unknown,
+        Refusals, BodyRefusals, Unknown, Conflicts,
     ),
 )]
 pub async fn tags(

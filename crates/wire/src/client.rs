@@ -4,8 +4,13 @@
 mod flow;
 mod suspension;
 
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::Create;
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
+use ff_core::decide::unhold::Unhold;
 use ff_core::execution;
 use ff_core::fold::{Blob, BlobRef};
 use ff_core::step::Step;
@@ -19,8 +24,44 @@ use crate::report::FailureClass;
 use crate::report::batch::{Op, Order, Report};
 use crate::result::ResultAnswer;
 use crate::snapshot::Failure;
-use crate::steer::RevokeRequest;
+use crate::steer::{
+    CancelRequest, HoldRequest, PriorityRequest, ReplayRequest, RevokeRequest, UnholdRequest,
+};
 use crate::step::NewStep;
+
+impl From<Cancel> for CancelRequest {
+    fn from(cancel: Cancel) -> Self {
+        let Cancel { id: _, reason, fence, replays } = cancel;
+        Self { reason, fence: fence.map(Into::into), replays }
+    }
+}
+
+impl From<Replay> for ReplayRequest {
+    fn from(replay: Replay) -> Self {
+        let Replay { id: _, reason, replays } = replay;
+        Self { reason, replays }
+    }
+}
+
+impl From<Hold> for HoldRequest {
+    fn from(hold: Hold) -> Self {
+        let Hold { id: _, reason, version } = hold;
+        Self { reason, version }
+    }
+}
+
+impl From<Unhold> for UnholdRequest {
+    fn from(Unhold { id: _, version }: Unhold) -> Self {
+        Self { version }
+    }
+}
+
+impl From<ChangePriority> for PriorityRequest {
+    fn from(change: ChangePriority) -> Self {
+        let ChangePriority { id: _, priority, version } = change;
+        Self { priority, version }
+    }
+}
 
 impl From<Revoke> for RevokeRequest {
     fn from(revoke: Revoke) -> Self {

@@ -46,7 +46,7 @@ pub struct DropRequest {
 impl DropRequest {
     /// The command.
     pub fn into_command(self) -> Result<DropConsumer, Rejection> {
-        Ok(DropConsumer { consumer: ConsumerName::new(self.name)? })
+        Ok(DropConsumer { consumer: ConsumerName::new(self.name)?, saved: None })
     }
 }
 

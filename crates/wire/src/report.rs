@@ -242,7 +242,7 @@ impl ProgressRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> ReportProgress {
         let Self { fence, percent, message } = self;
-        ReportProgress { id, fence: fence.into(), percent, message }
+        ReportProgress { id, fence: fence.into(), percent, message, after: None }
     }
 }
 

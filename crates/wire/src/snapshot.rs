@@ -61,6 +61,8 @@ pub struct ExecutionSnapshot {
     pub progress: Option<Progress>,
     /// Attempts, retries, reclaims, replays.
     pub counts: Counts,
+    /// Counts changes.
+    pub version: u64,
     /// Created.
     #[schema(value_type = i64)]
     pub created_at: Millis,
@@ -224,6 +226,7 @@ impl From<view::ExecutionSnapshot> for ExecutionSnapshot {
             ended_because: x.ended_because,
             progress: x.progress.map(Progress::from),
             counts: x.counts.into(),
+            version: x.version,
             created_at: x.created_at,
             started_at: x.started_at,
             completed_at: x.completed_at,
@@ -331,6 +334,7 @@ mod tests {
             ended_because: Some("so".to_owned()),
             progress: Some(execution::Progress { percent: Some(5), message: None, at: Millis(6) }),
             counts: execution::Counts { attempts: 2, retries: 1, reclaims: 0, replays: 0 },
+            version: 4,
             created_at: Millis(1),
             started_at: Some(Millis(2)),
             completed_at: None,

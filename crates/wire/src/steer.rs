@@ -28,12 +28,21 @@ pub struct CancelRequest {
     /// Only as the holder of this lease; an operator needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
+    /// How often it had been replayed when the caller looked (`counts.replays`): sent again, it then
+    /// ends no later life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replays: Option<u32>,
 }
 
 impl CancelRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Cancel {
-        Cancel { id, reason: self.reason, fence: self.fence.map(Fence::into) }
+        Cancel {
+            id,
+            reason: self.reason,
+            fence: self.fence.map(Fence::into),
+            replays: self.replays,
+        }
     }
 }
 
@@ -51,12 +60,16 @@ pub enum CancelAnswer {
 pub struct ReplayRequest {
     /// Why.
     pub reason: String,
+    /// How often it had been replayed when the caller looked (`counts.replays`): sent again, it then
+    /// has it run again no more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replays: Option<u32>,
 }
 
 impl ReplayRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Replay {
-        Replay { id, reason: self.reason }
+        Replay { id, reason: self.reason, replays: self.replays }
     }
 }
 
@@ -75,12 +88,15 @@ pub struct PriorityRequest {
     /// 0 to 9000, higher first.
     #[schema(minimum = 0, maximum = 9000)]
     pub priority: i32,
+    /// The version that the caller saw: sent again, it then undoes no change that came after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
 }
 
 impl PriorityRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> ChangePriority {
-        ChangePriority { id, priority: self.priority }
+        ChangePriority { id, priority: self.priority, version: self.version }
     }
 }
 
@@ -107,12 +123,15 @@ impl From<PriorityChanged> for PriorityAnswer {
 pub struct HoldRequest {
     /// Why.
     pub reason: String,
+    /// The version that the caller saw: sent again, it then undoes no change that came after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
 }
 
 impl HoldRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Hold {
-        Hold { id, reason: self.reason }
+        Hold { id, reason: self.reason, version: self.version }
     }
 }
 
@@ -124,15 +143,19 @@ pub enum HoldAnswer {
     Held,
 }
 
-/// Let a held execution be claimed again. It takes nothing: letting go keeps no reason.
+/// Let a held execution be claimed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UnholdRequest {}
+#[serde(default, deny_unknown_fields)]
+pub struct UnholdRequest {
+    /// The version that the caller saw: sent again, it then undoes no change that came after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
 
 impl UnholdRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Unhold {
-        Unhold { id }
+        Unhold { id, version: self.version }
     }
 }
 
@@ -153,6 +176,9 @@ pub struct TagsRequest {
     pub set: BTreeMap<String, String>,
     /// To remove; removing an absent one is fine, one that is set here is not.
     pub remove: BTreeSet<String>,
+    /// The version that the caller saw: sent again, it then undoes no change that came after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
 }
 
 impl TagsRequest {
@@ -163,7 +189,7 @@ impl TagsRequest {
 
     /// The change, of whatever carries tags.
     pub fn into_edit(self) -> Edit {
-        Edit { set: self.set, remove: self.remove }
+        Edit { set: self.set, remove: self.remove, version: self.version }
     }
 }
 

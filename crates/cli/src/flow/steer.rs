@@ -145,6 +145,7 @@ impl Tag {
         let edit = TagsRequest {
             set: self.set.into_iter().collect(),
             remove: self.remove.into_iter().collect(),
+            version: None,
         };
         client.fabric().set_flow_tags(flow.id(), edit).await?;
         say(format_args!("tagged {}", flow.id()))

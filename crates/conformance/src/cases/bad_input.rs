@@ -52,7 +52,7 @@ pub async fn a_priority_out_of_range_is_refused(w: Arc<World>) {
         assert_eq!(no.value, Some(priority.to_string()));
     }
     let id = w.create(w.draft()).await;
-    let change = ChangePriority { id, priority: 9_001 };
+    let change = ChangePriority { id, priority: 9_001, version: None };
     refused(&w, change, Code::InvalidInput, "priority").await;
     for priority in [9_000, 0] {
         assert_eq!(w.prioritise(id, priority).await.map(|p| p.to), Ok(priority));
@@ -90,9 +90,9 @@ pub async fn a_bad_tag_key_is_refused(w: Arc<World>) {
         let tags = tags(&[(key, "x")]);
         let create = Create { tags: tags.clone(), ..w.draft() };
         refused(&w, create, Code::InvalidTagKey, "tags").await;
-        let set = SetTags { id, edit: Edit { set: tags, remove: [].into() } };
+        let set = SetTags { id, edit: Edit { set: tags, remove: [].into(), version: None } };
         refused(&w, set, Code::InvalidTagKey, "tags").await;
-        let edit = Edit { set: [].into(), remove: [key.to_owned()].into() };
+        let edit = Edit { set: [].into(), remove: [key.to_owned()].into(), version: None };
         refused(&w, SetTags { id, edit }, Code::InvalidTagKey, "tags").await;
     }
     for key in ["a.b", "app_1.x.y_2", "a.1"] {
@@ -117,9 +117,9 @@ pub async fn too_many_tags_are_refused(w: Arc<World>) {
     assert!(no.message.contains("33"), "{no}");
     let id = w.create(Create { tags: many_tags(TAGS_MAX), ..w.draft() }).await;
     let set = tags(&[("app.one_more", "")]);
-    let edit = Edit { set: set.clone(), remove: [].into() };
+    let edit = Edit { set: set.clone(), remove: [].into(), version: None };
     refused(&w, SetTags { id, edit }, Code::InvalidInput, "tags").await;
-    let edit = Edit { set, remove: ["app.t0".to_owned()].into() };
+    let edit = Edit { set, remove: ["app.t0".to_owned()].into(), version: None };
     assert_eq!(w.run(SetTags { id, edit }).await, Ok(TAGS_MAX));
 }
 
@@ -145,7 +145,7 @@ pub async fn progress_out_of_range_is_refused(w: Arc<World>) {
     }
     for message in ["nul\0".to_owned(), "x".repeat(1_025)] {
         let (percent, message) = (None, Some(message));
-        let report = ReportProgress { id, fence, percent, message };
+        let report = ReportProgress { id, fence, percent, message, after: None };
         refused(&w, report, Code::InvalidInput, "message").await;
     }
 }
@@ -163,9 +163,9 @@ pub async fn a_bad_reason_is_refused(w: Arc<World>) {
         let revoke = Revoke { reason: why(), ..revocation(id) };
         refused(&w, revoke, Code::InvalidInput, "reason").await;
         let reason = why();
-        refused(&w, Hold { id, reason }, Code::InvalidInput, "reason").await;
+        refused(&w, Hold { id, reason, version: None }, Code::InvalidInput, "reason").await;
         let reason = why();
-        refused(&w, Replay { id, reason }, Code::InvalidInput, "reason").await;
+        refused(&w, Replay { id, reason, replays: None }, Code::InvalidInput, "reason").await;
     }
     let reason = "é".repeat(REASON_BYTES_MAX / 2);
     assert_eq!(w.run(Cancel { reason, ..cancellation(id) }).await, Ok(()));

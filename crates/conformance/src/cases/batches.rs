@@ -115,7 +115,7 @@ pub async fn tag_edits_in_one_batch_add_up(w: Arc<World>) {
     let id = w.create(w.draft()).await;
     let edit = |set: &[(&str, &str)], remove: &[&str]| {
         let remove = remove.iter().map(|key| (*key).to_owned()).collect();
-        let edit = Edit { set: tags(set), remove };
+        let edit = Edit { set: tags(set), remove, version: None };
         Command::from(SetTags { id, edit })
     };
     let batch = vec![
@@ -167,10 +167,10 @@ pub async fn held_and_claimed_in_one_batch_is_held(w: Arc<World>) {
     let id = w.create(w.draft()).await;
     let reason = String::new();
     let batch = vec![
-        ChangePriority { id, priority: 5 }.into(),
-        Hold { id, reason }.into(),
+        ChangePriority { id, priority: 5, version: None }.into(),
+        Hold { id, reason, version: None }.into(),
         w.naming(id).into(),
-        ChangePriority { id, priority: 9 }.into(),
+        ChangePriority { id, priority: 9, version: None }.into(),
     ];
     let refused = Some(Code::ExecutionNotLeaseable);
     let not_eligible = Some(Code::ExecutionNotEligible);

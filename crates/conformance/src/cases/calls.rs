@@ -90,18 +90,18 @@ impl World {
     /// Holds, for the reason `look first`.
     pub async fn hold(&self, id: ExecutionId) -> Result<(), Rejection> {
         let reason = "look first".to_owned();
-        self.run(Hold { id, reason }).await
+        self.run(Hold { id, reason, version: None }).await
     }
 
     /// Lets go.
     pub async fn unhold(&self, id: ExecutionId) -> Result<(), Rejection> {
-        self.run(Unhold { id }).await
+        self.run(Unhold { id, version: None }).await
     }
 
     /// Replays, for the reason `once more`.
     pub async fn replay(&self, id: ExecutionId) -> Result<(), Rejection> {
         let reason = "once more".to_owned();
-        self.run(Replay { id, reason }).await
+        self.run(Replay { id, reason, replays: None }).await
     }
 
     /// Takes whatever lease there is, for the reason `stuck`.
@@ -111,7 +111,7 @@ impl World {
 
     /// Sets one tag.
     pub async fn tag(&self, id: ExecutionId, key: &str, value: &str) -> Result<usize, Rejection> {
-        let edit = Edit { set: tags(&[(key, value)]), remove: BTreeSet::new() };
+        let edit = Edit { set: tags(&[(key, value)]), remove: BTreeSet::new(), version: None };
         self.run(SetTags { id, edit }).await
     }
 
@@ -121,7 +121,7 @@ impl World {
         id: ExecutionId,
         priority: i32,
     ) -> Result<PriorityChanged, Rejection> {
-        self.run(ChangePriority { id, priority }).await
+        self.run(ChangePriority { id, priority, version: None }).await
     }
 
     /// Moves due delays to where they are claimable; when the next one is due.
@@ -248,7 +248,7 @@ pub fn failure(id: ExecutionId, fence: Fence, class: FailureClass, category: &st
 
 /// An operator's cancellation.
 pub fn cancellation(id: ExecutionId) -> Cancel {
-    Cancel { id, reason: "changed my mind".to_owned(), fence: None }
+    Cancel { id, reason: "changed my mind".to_owned(), fence: None, replays: None }
 }
 
 /// A revocation of whatever lease there is.
@@ -258,7 +258,7 @@ pub fn revocation(id: ExecutionId) -> Revoke {
 
 /// A report of progress.
 pub fn progress(id: ExecutionId, fence: Fence, percent: u8) -> ReportProgress {
-    ReportProgress { id, fence, percent: Some(percent), message: None }
+    ReportProgress { id, fence, percent: Some(percent), message: None, after: None }
 }
 
 /// Every call that needs a lease.
@@ -283,10 +283,10 @@ pub fn operator_calls(id: ExecutionId) -> Vec<Command> {
     vec![
         cancellation(id).into(),
         revocation(id).into(),
-        Replay { id, reason: reason.clone() }.into(),
-        ChangePriority { id, priority: 7 }.into(),
-        Hold { id, reason }.into(),
-        Unhold { id }.into(),
+        Replay { id, reason: reason.clone(), replays: None }.into(),
+        ChangePriority { id, priority: 7, version: None }.into(),
+        Hold { id, reason, version: None }.into(),
+        Unhold { id, version: None }.into(),
         SetTags { id, edit: Edit::default() }.into(),
     ]
 }

@@ -25,7 +25,7 @@ pub async fn progress_is_recorded(w: Arc<World>) {
     w.pass(10);
     let message = Some("half way, 日本".to_owned());
     let percent = Some(50);
-    let report = ReportProgress { id, fence, percent, message: message.clone() };
+    let report = ReportProgress { id, fence, percent, message: message.clone(), after: None };
     assert_eq!(w.run(report).await, Ok(()));
     let snapshot = w.snapshot(id).await;
     let at = w.now();

@@ -22,7 +22,7 @@ fn named(name: &str) -> ConsumerName {
 async fn save(w: &World, name: &str, cursor: &Cursor) {
     let consumer = named(name);
     let cursor = cursor.clone();
-    let saved = w.run(SaveCursor { consumer, cursor }).await;
+    let saved = w.run(SaveCursor { consumer, cursor, saved: None }).await;
     assert_eq!(saved, Ok(()));
 }
 
@@ -123,7 +123,7 @@ pub async fn a_dropped_consumer_is_not_waited_for(w: Arc<World>) {
     w.finished(json!({"retention_ms": 0})).await;
     assert!(w.tick(Duty::Retention).await.is_empty());
     let consumer = named("gone");
-    assert_eq!(w.run(DropConsumer { consumer }).await, Ok(()));
+    assert_eq!(w.run(DropConsumer { consumer, saved: None }).await, Ok(()));
     assert_eq!(find(&w, "gone").await, None);
     assert_eq!(w.tick(Duty::Retention).await, [Ok(Reply::Trim(true))]);
 }
@@ -131,7 +131,7 @@ pub async fn a_dropped_consumer_is_not_waited_for(w: Arc<World>) {
 /// A typing mistake is not a success.
 pub async fn dropping_an_unknown_consumer_is_not_found(w: Arc<World>) {
     let consumer = named("nobody");
-    assert_eq!(code(w.run(DropConsumer { consumer }).await), Code::ConsumerNotFound);
+    assert_eq!(code(w.run(DropConsumer { consumer, saved: None }).await), Code::ConsumerNotFound);
 }
 
 /// A reader whose place was trimmed away goes on with what came after it.
@@ -173,12 +173,13 @@ pub async fn a_cursor_of_another_kind_of_store_is_refused(w: Arc<World>) {
     }
     for consumer in [named("mailer"), named("new")] {
         let cursor = cursor.clone();
-        let refused = w.run(SaveCursor { consumer, cursor }).await.expect_err("it is foreign");
+        let refused =
+            w.run(SaveCursor { consumer, cursor, saved: None }).await.expect_err("it is foreign");
         assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("cursor")));
         assert_eq!(refused.value.as_ref(), Some(&shown));
     }
     assert_eq!(w.rows(), before);
-    let save = SaveCursor { consumer: named("mailer"), cursor };
+    let save = SaveCursor { consumer: named("mailer"), cursor, saved: None };
     let outcomes = w.batch(vec![w.draft().into(), save.into(), w.draft().into()]).await;
     let done: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
     assert_eq!(done, [true, false, true], "it is refused alone");

@@ -234,7 +234,8 @@ pub async fn a_policy_may_change_until_an_edge_is_staged(w: Arc<World>) {
     assert_eq!(w.flow(flow).await.revision, revision, "a rule is no change of the graph");
     w.stage(flow, up, down).await.expect("the edge is valid");
     for policy in [any_of(), any_let_run()] {
-        let refused = w.refused(SetGroupPolicy { flow, downstream: down, policy }).await;
+        let refused =
+            w.refused(SetGroupPolicy { flow, downstream: down, policy, version: None }).await;
         assert_eq!((refused.code, refused.code.class()), (Code::InvalidInput, Class::Validation));
         assert!(refused.message.contains("edge_group_policy_already_fixed"), "{refused}");
     }
@@ -261,7 +262,8 @@ pub async fn an_absurd_quorum_is_refused(w: Arc<World>) {
     let flow = w.empty_flow().await;
     let [downstream] = w.members(flow).await;
     for k in [0, u32::MAX] {
-        let refused = w.refused(SetGroupPolicy { flow, downstream, policy: quorum(k) }).await;
+        let refused =
+            w.refused(SetGroupPolicy { flow, downstream, policy: quorum(k), version: None }).await;
         assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("k")));
     }
     assert_eq!(w.find_group(flow, downstream).await, None);
@@ -274,7 +276,8 @@ pub async fn a_policy_is_set_for_open_members_only(w: Arc<World>) {
     w.succeed(done).await;
     let stranger = w.candidate(flow).await;
     let nobody = ExecutionId::for_flow(flow, w.uuid());
-    let ask = |flow, downstream| SetGroupPolicy { flow, downstream, policy: any_of() };
+    let ask =
+        |flow, downstream| SetGroupPolicy { flow, downstream, policy: any_of(), version: None };
     assert_eq!(w.refused(ask(flow, stranger)).await.code, Code::ExecutionNotInFlow);
     assert_eq!(w.refused(ask(flow, nobody)).await.code, Code::ExecutionNotInFlow);
     assert_eq!(w.refused(ask(flow, done)).await.code, Code::ExecutionTerminal);

@@ -201,7 +201,7 @@ pub async fn a_cancelled_flow_takes_nothing_more(w: Arc<World>) {
         let terminal = Code::FlowAlreadyTerminal;
         assert_eq!(w.refused(AddMember { flow, execution: late }).await.code, terminal);
         assert_eq!(w.refused(w.staging(flow, a, b).await).await.code, terminal);
-        let ask = SetGroupPolicy { flow, downstream: b, policy: any_of() };
+        let ask = SetGroupPolicy { flow, downstream: b, policy: any_of(), version: None };
         assert_eq!(w.refused(ask).await.code, terminal);
         assert_eq!(w.refused(w.more(flow, "x>y").extension(None)).await.code, terminal);
         let inside = w.refused(w.more(flow, "x>y").extension(Some((a, fence)))).await.code;

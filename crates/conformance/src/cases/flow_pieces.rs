@@ -34,7 +34,7 @@ fn at_once() -> Policy {
 /// Has a consumer see everything so far, and nothing more.
 async fn see(w: &World) {
     let cursor = w.store.backend.tail().await.expect("the store works");
-    w.run(SaveCursor { consumer: consumer(), cursor }).await.expect("valid");
+    w.run(SaveCursor { consumer: consumer(), cursor, saved: None }).await.expect("valid");
 }
 
 /// Removes the members whose ends were seen, so many of them.
@@ -59,7 +59,7 @@ pub async fn a_stranger_is_not_waited_for(w: Arc<World>) {
     w.dispatch().await;
     assert_eq!(w.flow_state(flow).await, FlowWord::Failed);
     trim_seen(&w, flow, 1).await;
-    let replay = Replay { id: b, reason: "once more".to_owned() };
+    let replay = Replay { id: b, reason: "once more".to_owned(), replays: None };
     assert_eq!(w.refused(replay.clone()).await.code, Code::DepsNotSatisfied);
     stranger(&w, a).await;
     assert_eq!(w.refused(replay.clone()).await.code, Code::DepsNotSatisfied);

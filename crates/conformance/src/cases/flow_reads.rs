@@ -392,7 +392,8 @@ pub async fn a_consumer_reads_events_of_flows(w: Arc<World>) {
     w.cancel_flow(drawn.flow, CancellationPolicy::All).await.expect("it is open");
     let consumer: ConsumerName = "reader".parse().expect("a valid name");
     let page = w.feed(&Cursor::Start, &Filter::default(), 1).await;
-    let save = ff_core::decide::consumer::SaveCursor { consumer, cursor: page.next.clone() };
+    let save =
+        ff_core::decide::consumer::SaveCursor { consumer, cursor: page.next.clone(), saved: None };
     w.run(save).await.expect("it is valid");
     let rest = w.feed(&page.next, &Filter::default(), 10).await;
     assert_eq!(page.events.len() + rest.events.len(), 3);

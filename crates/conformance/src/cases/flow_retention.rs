@@ -276,12 +276,14 @@ fn consumer() -> ConsumerName {
 
 /// Whoever reads durably has seen everything of a flow before it goes.
 pub async fn a_durable_consumer_holds_a_flow(w: Arc<World>) {
-    w.run(SaveCursor { consumer: consumer(), cursor: Cursor::Start }).await.expect("valid");
+    w.run(SaveCursor { consumer: consumer(), cursor: Cursor::Start, saved: None })
+        .await
+        .expect("valid");
     let drawn = done(&w, &json!({"retention_ms": 0})).await;
     assert!(w.tick(Duty::Retention).await.is_empty());
     assert_eq!(w.run(TrimFlow { flow: drawn.flow }).await, Ok(NOTHING));
     let cursor = w.store.backend.tail().await.expect("the store works");
-    w.run(SaveCursor { consumer: consumer(), cursor }).await.expect("valid");
+    w.run(SaveCursor { consumer: consumer(), cursor, saved: None }).await.expect("valid");
     assert_eq!(w.tick(Duty::Retention).await, [Ok(trimmed(2))]);
 }
 
@@ -292,14 +294,14 @@ pub async fn a_flow_goes_as_far_as_it_was_seen(w: Arc<World>) {
     let page = w.feed(&Cursor::Start, &filter, 1).await;
     assert_eq!(page.events[0].event.subject(), drawn.id("a"));
     let cursor = page.events[0].cursor.clone();
-    w.run(SaveCursor { consumer: consumer(), cursor }).await.expect("valid");
+    w.run(SaveCursor { consumer: consumer(), cursor, saved: None }).await.expect("valid");
     assert!(w.due(Duty::Retention, 10).await.commands.is_empty());
     let outcomes = w.batch(vec![TrimFlow { flow: drawn.flow }.into()]).await;
     let partly = FlowTrimmed { members: 1, flow: false };
     assert_eq!(outcomes, [Ok(Reply::TrimFlow(partly))]);
     assert_eq!(w.find(drawn.id("a")).await, None);
     assert_eq!(w.event_names(drawn.id("b")).await, ["completion"]);
-    w.run(DropConsumer { consumer: consumer() }).await.expect("it is there");
+    w.run(DropConsumer { consumer: consumer(), saved: None }).await.expect("it is there");
     assert_eq!(w.tick(Duty::Retention).await, [Ok(trimmed(1))]);
 }
 

@@ -19,7 +19,7 @@ use crate::world::{World, code};
 
 fn edit(flow: FlowId, set: Tags, remove: &[&str]) -> SetFlowTags {
     let remove: BTreeSet<_> = remove.iter().map(|key| (*key).to_owned()).collect();
-    SetFlowTags { flow, edit: Edit { set, remove } }
+    SetFlowTags { flow, edit: Edit { set, remove, version: None } }
 }
 
 /// Tags are set, replaced and removed, and the snapshot shows them.

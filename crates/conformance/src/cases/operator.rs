@@ -125,7 +125,7 @@ pub async fn holding_twice_keeps_the_first_reason(w: Arc<World>) {
     let before = w.rows();
     w.pass(10);
     let reason = "another reason".to_owned();
-    assert_eq!(w.run(Hold { id, reason }).await, Ok(()));
+    assert_eq!(w.run(Hold { id, reason, version: None }).await, Ok(()));
     assert_eq!(w.rows(), before);
 }
 
@@ -158,6 +158,7 @@ pub async fn tags_are_set_replaced_and_removed(w: Arc<World>) {
     let edit = Edit {
         set: tags(&[("app.b", "zwei"), ("app.d", "")]),
         remove: ["app.a", "app.never"].map(str::to_owned).into(),
+        version: None,
     };
     assert_eq!(w.run(SetTags { id, edit }).await, Ok(3));
     let expected = tags(&[("app.b", "zwei"), ("app.c", "3"), ("app.d", "")]);

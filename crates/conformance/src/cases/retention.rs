@@ -176,9 +176,11 @@ pub async fn retention_looks_for_consumers_again_before_it_removes(w: Arc<World>
     let due = w.store.backend.due(Duty::Retention, &filter, 10).await.expect("the store works");
     assert_eq!(due.commands, [Trim { id }.into()]);
     let consumer: ConsumerName = "late".parse().expect("a valid name");
-    w.run(SaveCursor { consumer: consumer.clone(), cursor: Cursor::Start }).await.expect("valid");
+    w.run(SaveCursor { consumer: consumer.clone(), cursor: Cursor::Start, saved: None })
+        .await
+        .expect("valid");
     assert_eq!(w.batch(due.commands).await, [Ok(Reply::Trim(false))]);
     assert_eq!(w.events(id).await.len(), 1);
-    w.run(DropConsumer { consumer }).await.expect("it is there");
+    w.run(DropConsumer { consumer, saved: None }).await.expect("it is there");
     assert_eq!(w.run(Trim { id }).await, Ok(true));
 }

@@ -313,7 +313,8 @@ pub async fn a_suspension_and_its_end_may_share_a_batch(w: Arc<World>) {
     assert_eq!(w.state(id).await, PublicState::Waiting);
     let fence = w.take(id).await.leased.fence;
     let suspend = w.pause(id, fence);
-    let cancel = ff_core::decide::cancel::Cancel { id, reason: "no".to_owned(), fence: None };
+    let cancel =
+        ff_core::decide::cancel::Cancel { id, reason: "no".to_owned(), fence: None, replays: None };
     let ended = w.batch(vec![suspend.into(), cancel.into()]).await;
     assert!(ended.iter().all(Result::is_ok), "{ended:?}");
     assert_eq!(w.suspension(id).await.end.map(|end| end.how), Some(CloseReason::Cancelled));

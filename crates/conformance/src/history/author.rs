@@ -297,7 +297,7 @@ impl Author {
             5 => Renew { id, fence, lease_ttl_ms: self.ticks(400).unsigned_abs() + 100 }.into(),
             6 => {
                 let percent = Some(self.rng.random_range(0..=100));
-                ReportProgress { id, fence, percent, message: None }.into()
+                ReportProgress { id, fence, percent, message: None, after: None }.into()
             }
             7 => {
                 let ms = self.ticks(50).unsigned_abs();
@@ -306,7 +306,7 @@ impl Author {
                 Delay { id, fence, delay_until, steps }.into()
             }
             8 => Release { id, fence }.into(),
-            _ => Cancel { id, reason: "mine".to_owned(), fence: Some(fence) }.into(),
+            _ => Cancel { id, reason: "mine".to_owned(), fence: Some(fence), replays: None }.into(),
         }
     }
 
@@ -325,16 +325,17 @@ impl Author {
         let id = member.unwrap_or_else(|| self.some_id());
         let reason = "because".to_owned();
         match self.rng.random_range(0..10) {
-            0 => Cancel { id, reason, fence: None }.into(),
-            1 | 2 => Replay { id, reason }.into(),
-            3 => ChangePriority { id, priority: self.rng.random_range(0..4) * 100 }.into(),
-            4 => Hold { id, reason }.into(),
-            5 => Unhold { id }.into(),
+            0 => Cancel { id, reason, fence: None, replays: None }.into(),
+            1 | 2 => Replay { id, reason, replays: None }.into(),
+            3 => ChangePriority { id, priority: self.rng.random_range(0..4) * 100, version: None }
+                .into(),
+            4 => Hold { id, reason, version: None }.into(),
+            5 => Unhold { id, version: None }.into(),
             6 => {
                 let set = self.tags();
                 let remove = BTreeSet::from(["app.t0".to_owned()]);
                 let remove = if self.rng.random() { remove } else { BTreeSet::new() };
-                SetTags { id, edit: Edit { set, remove } }.into()
+                SetTags { id, edit: Edit { set, remove, version: None } }.into()
             }
             7 => {
                 let expected = self.rng.random_bool(0.3).then(|| self.held().1);
@@ -352,7 +353,7 @@ impl Author {
                 let consumer = ConsumerName::new(format!("c{}", self.rng.random_range(0..2)));
                 let consumer = consumer.expect("a valid name");
                 if self.rng.random_bool(0.3) {
-                    return DropConsumer { consumer }.into();
+                    return DropConsumer { consumer, saved: None }.into();
                 }
                 let latest = self.has_flows && self.rng.random();
                 let from = if latest { self.cursors - 1 } else { 0 };

@@ -197,7 +197,7 @@ impl Author {
             15..18 => self.applying(flow),
             18 => {
                 let downstream = self.some_member(flow);
-                SetGroupPolicy { flow, downstream, policy: self.policy() }.into()
+                SetGroupPolicy { flow, downstream, policy: self.policy(), version: None }.into()
             }
             19 => SealFlow { flow }.into(),
             20 => {

@@ -310,7 +310,7 @@ impl World {
         downstream: ExecutionId,
         policy: EdgePolicy,
     ) -> Result<PolicySet, Rejection> {
-        self.run(SetGroupPolicy { flow, downstream, policy }).await
+        self.run(SetGroupPolicy { flow, downstream, policy, version: None }).await
     }
 
     /// Seals a flow.
@@ -329,7 +329,8 @@ impl World {
 
     /// Sets tags of a flow.
     pub async fn tag_flow(&self, flow: FlowId, set: Tags) -> Result<usize, Rejection> {
-        self.run(SetFlowTags { flow, edit: Edit { set, remove: BTreeSet::new() } }).await
+        self.run(SetFlowTags { flow, edit: Edit { set, remove: BTreeSet::new(), version: None } })
+            .await
     }
 
     /// Gives a member back until what it waits for is decided.

@@ -3,7 +3,7 @@
 //! It changes nothing about whether the execution may be claimed. Sent twice: `AlreadyMember`.
 
 use super::graph::{Draft, growing, unfinished};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::flow::Member;
@@ -39,6 +39,8 @@ impl Decide for AddMember {
     type Reply = Added;
     const NAME: &'static str = "add_execution_to_flow";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the execution: it joins one flow, for ever", late: "it is a member already" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

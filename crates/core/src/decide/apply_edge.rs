@@ -4,7 +4,7 @@
 //! stopped: the edge counts when it next waits. Sent twice: `AlreadyApplied`.
 
 use super::graph::{Draft, growing, not_a_member, unfinished};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::flow::{EdgeState, GroupState};
@@ -41,6 +41,8 @@ impl Decide for ApplyEdge {
     type Reply = Applied;
     const NAME: &'static str = "apply_dependency_to_child";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the edge: it is applied once", late: "it was applied already" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

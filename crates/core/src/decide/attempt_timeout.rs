@@ -3,7 +3,7 @@
 //! The retry policy decides what follows. A lease that ran out before is left to its own sweep,
 //! which finds it too. Sent twice, or too early: nothing to do.
 
-use super::{Again, Failed, OnExecution, time_out};
+use super::{Again, Failed, OnExecution, Repeat, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, State};
@@ -23,6 +23,10 @@ impl OnExecution for TimeOutAttempt {
     type Reply = Option<Failed>;
     const NAME: &'static str = "time_out_attempt";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the attempt is due",
+        late: "does nothing unless an attempt is due",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

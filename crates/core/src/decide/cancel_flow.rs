@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::graph::{Draft, with_flow};
-use super::{Again, COMMAND_BYTES, Decide, check_reason};
+use super::{Again, COMMAND_BYTES, Decide, Repeat, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::EventKind;
@@ -119,6 +119,8 @@ impl Decide for CancelFlow {
     type Reply = FlowCancelled;
     const NAME: &'static str = "cancel_flow";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the flow: a cancelled one stays so", late: "the first cancellation" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)

@@ -5,7 +5,7 @@
 
 use super::cancel_flow::cancel_members;
 use super::graph::Draft;
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::flow::FlowState;
@@ -39,6 +39,10 @@ impl Decide for CancelOwed {
     type Reply = OwedCancelled;
     const NAME: &'static str = "cancel_owed_members";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the members that are still owed",
+        late: "goes on with the next ones, or finds none",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

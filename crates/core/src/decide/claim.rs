@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{OnExecution, check_lease_ttl};
+use super::{OnExecution, Repeat, check_lease_ttl};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -84,6 +84,10 @@ impl OnExecution for Claim {
     type Reply = Leased;
     const NAME: &'static str = "claim_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "its claim id",
+        late: "the same lease while it holds; afterwards the execution is claimed if it waits",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

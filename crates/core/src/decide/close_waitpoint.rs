@@ -5,7 +5,7 @@
 use uuid::Uuid;
 
 use super::mailbox::touched;
-use super::{COMMAND_BYTES, Decide, holder};
+use super::{COMMAND_BYTES, Decide, Repeat, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
@@ -29,6 +29,7 @@ impl Decide for CloseWaitpoint {
     type Reply = ();
     const NAME: &'static str = "close_waitpoint";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat { by: "the id of the waitpoint", late: "it is closed already" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

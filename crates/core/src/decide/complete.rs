@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::{OnExecution, Parting, check_payload, end, holder};
+use super::{OnExecution, Parting, Repeat, check_payload, end, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Ending, Execution, Fence, LeaseEnd, State};
@@ -31,6 +31,7 @@ impl OnExecution for Complete {
     type Reply = ();
     const NAME: &'static str = "complete_execution";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat { by: "the fence that ended the attempt", late: "success again" };
 
     fn id(&self) -> ExecutionId {
         self.id

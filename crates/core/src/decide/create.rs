@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Again, COMMAND_BYTES, Decide, check_payload, check_time};
+use super::{Again, COMMAND_BYTES, Decide, Repeat, check_payload, check_time};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{
@@ -123,6 +123,10 @@ impl Decide for Create {
     type Reply = Created;
     const NAME: &'static str = "create_execution";
     const TRAFFIC: Traffic = Traffic::Create;
+    const REPEAT: Repeat = Repeat {
+        by: "its id and content, or its idempotency key",
+        late: "the original, for as long as the execution or its key is kept",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         Priority::new(self.priority)?;

@@ -4,7 +4,7 @@
 //! first field that differs. A flow that was submitted with nodes has other content.
 
 use super::create::check_tags;
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Fingerprint, Tags};
@@ -135,6 +135,8 @@ impl Decide for CreateFlow {
     type Reply = FlowCreated;
     const NAME: &'static str = "create_flow";
     const TRAFFIC: Traffic = Traffic::Create;
+    const REPEAT: Repeat =
+        Repeat { by: "its id and content", late: "the original, for as long as the flow is kept" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_tags(&self.tags)

@@ -6,7 +6,7 @@
 use uuid::Uuid;
 
 use super::mailbox::{self, Signer, room, token, touched};
-use super::{Decide, holder, steps};
+use super::{Decide, Repeat, holder, steps};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
@@ -40,6 +40,10 @@ impl Decide for CreateWaitpoint {
     type Reply = Option<Token>;
     const NAME: &'static str = "create_waitpoint";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the id of the waitpoint",
+        late: "the same answer until it is closed, which is then said",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         let ms = self.expires_in_ms;

@@ -2,7 +2,7 @@
 //!
 //! Sent twice, or too early: nothing to do.
 
-use super::{Again, OnExecution, Parting, end};
+use super::{Again, OnExecution, Parting, Repeat, end};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Ending, Execution, LeaseEnd, State};
@@ -22,6 +22,10 @@ impl OnExecution for ExpireExecution {
     type Reply = bool;
     const NAME: &'static str = "expire_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the execution is due",
+        late: "does nothing unless the execution is due",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

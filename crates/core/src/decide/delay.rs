@@ -4,7 +4,7 @@
 //! once. Steps that come with it are recorded with it, or neither happens. Sent twice with the fence
 //! that gave it back: the same answer, and the first steps stay.
 
-use super::{Decide, check_time, holder, requeue, steps};
+use super::{Decide, Repeat, check_time, holder, requeue, steps};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Fence, LeaseEnd, Next, State, Wait, WaitReason};
@@ -38,6 +38,10 @@ impl Decide for Delay {
     type Reply = Delayed;
     const NAME: &'static str = "delay_execution";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the fence that gave it back",
+        late: "the same answer until the execution is claimed again, then `stale_lease`",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         steps::check(&self.steps, 0, config)

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::mailbox::{self, closed, resume};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::condition::{Contribution, DECISION, PERSON, Seen, Verdict, Word};
 use crate::error::{Code, Rejection};
@@ -244,6 +244,10 @@ impl Decide for DeliverSignal {
     type Reply = Delivered;
     const NAME: &'static str = "deliver_signal";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the id of the signal, or its idempotency key",
+        late: "it is told so, and the first one stands",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         prose("signal_category", &self.category, SIGNAL_TEXT_BYTES_MAX)?;

@@ -5,7 +5,7 @@
 //! so it happens once. Sent twice: nothing is left to do.
 
 use super::graph::{Draft, End};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::State;
@@ -41,6 +41,8 @@ impl Decide for DispatchCompletion {
     type Reply = Dispatched;
     const NAME: &'static str = "dispatch_completion";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the row that asks for it, which goes with it", late: "finds nothing to do" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::graph::{Draft, growing, not_a_member, unfinished, unnamed};
 use super::submit_flow::{member, reachable, taken, unknown};
-use super::{COMMAND_BYTES, Decide, group_policy, holder};
+use super::{COMMAND_BYTES, Decide, Repeat, group_policy, holder};
 use crate::command::Traffic;
 use crate::decide::create_flow::CreateFlow;
 use crate::error::{Code, Rejection};
@@ -140,6 +140,10 @@ impl Decide for ExtendFlow {
     type Reply = Extended;
     const NAME: &'static str = "extend_flow";
     const TRAFFIC: Traffic = Traffic::Create;
+    const REPEAT: Repeat = Repeat {
+        by: "the ids of its nodes and edges",
+        late: "what is there, and the same, is left as it is",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         self.graph.validate(self.flow, None, config)

@@ -3,7 +3,7 @@
 //! Another attempt follows if the class and category of the failure allow it and a retry is
 //! left. Sent twice with the fence that ended the attempt: the same answer.
 
-use super::{Failed, OnExecution, Parting, check_reason, fail_attempt, holder};
+use super::{Failed, OnExecution, Parting, Repeat, check_reason, fail_attempt, holder};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, Failure, Fence, LeaseEnd, State};
@@ -32,6 +32,10 @@ impl OnExecution for Fail {
     type Reply = Failed;
     const NAME: &'static str = "fail_execution";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the fence that ended the attempt",
+        late: "the same answer until the execution is claimed again, then `stale_lease`",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

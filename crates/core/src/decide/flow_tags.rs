@@ -1,10 +1,11 @@
 //! Set the tags of a flow: add, replace and remove, in any state.
 //!
-//! Sent twice: the second changes nothing.
+//! Sent twice: the second changes nothing. Sent again after another change of the same tags, it does not
+//! undo that one.
 
 use super::graph::Draft;
 use super::tags::Edit;
-use super::{COMMAND_BYTES, Decide};
+use super::{COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Key, WorkingSet};
@@ -25,6 +26,10 @@ impl Decide for SetFlowTags {
     type Reply = usize;
     const NAME: &'static str = "set_flow_tags";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "`version`: the version of the flow that was changed",
+        late: "the same answer while those tags hold; `version_conflict` once they were changed",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         self.edit.validate()
@@ -40,7 +45,7 @@ impl Decide for SetFlowTags {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<usize>, Rejection> {
         let flow = have.graph.flow(self.flow)?;
-        let tags = self.edit.applied(&flow.tags)?;
+        let tags = self.edit.applied(format_args!("flow {}", flow.id), &flow.tags, flow.version)?;
         let reply = tags.len();
         if tags == flow.tags {
             return Ok(Change::none(reply));
@@ -48,5 +53,10 @@ impl Decide for SetFlowTags {
         let mut draft = Draft::new(have, flow, cx);
         draft.flow.tags = tags;
         Ok(draft.change(reply))
+    }
+
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        let flow = have.graph.known_flow(self.flow)?;
+        Some(Self { edit: self.edit.pinned(flow.version)?, ..self.clone() })
     }
 }

@@ -1,9 +1,10 @@
 //! Set what an execution waits for: all of its edges, any of them, or so many.
 //!
 //! Only before its first edge is staged: afterwards the rule must not change. Sent twice: `AlreadySet`.
+//! Sent again after another policy was set, it does not undo that.
 
 use super::graph::{Draft, growing, not_a_member, unfinished};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat, changed};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::flow::EdgePolicy;
@@ -20,6 +21,8 @@ pub struct SetGroupPolicy {
     pub downstream: ExecutionId,
     /// What it waits for.
     pub policy: EdgePolicy,
+    /// Only at this version of the flow; at whichever it has when it does not say.
+    pub version: Option<u64>,
 }
 
 /// The answer.
@@ -44,6 +47,10 @@ impl Decide for SetGroupPolicy {
     type Reply = PolicySet;
     const NAME: &'static str = "set_edge_group_policy";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "`version`: the version of the flow that was changed",
+        late: "the same answer while that policy holds; `version_conflict` once another was set",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         self.policy.validate()
@@ -76,10 +83,18 @@ impl Decide for SetGroupPolicy {
         if draft.group(x.id).is_some_and(|stored| stored == &group) && group.policy == self.policy {
             return Ok(Change::none(PolicySet::AlreadySet));
         }
+        if let Some(seen) = self.version.filter(|seen| *seen != flow.version) {
+            return Err(changed(format_args!("flow {}", flow.id), seen, flow.version));
+        }
         group.policy = self.policy;
         draft.put_group(group);
         draft.flow.updated_at = draft.at;
         Ok(draft.change(PolicySet::Set))
+    }
+
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        let flow = have.graph.known_flow(self.flow)?;
+        self.version.is_none().then_some(Self { version: Some(flow.version), ..*self })
     }
 
     fn again(_: &PolicySet) -> Again<PolicySet> {

@@ -1,8 +1,8 @@
 //! Hold: an operator keeps a waiting execution from being claimed.
 //!
-//! Sent twice: held, and the first reason stays.
+//! Sent twice: held, and the first reason stays. Sent again after it was let go, it is not held again.
 
-use super::{OnExecution, check_reason};
+use super::{OnExecution, Repeat, changed, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -18,12 +18,18 @@ pub struct Hold {
     pub id: ExecutionId,
     /// Why.
     pub reason: String,
+    /// Only at this version; at whichever it has when it does not say.
+    pub version: Option<u64>,
 }
 
 impl OnExecution for Hold {
     type Reply = ();
     const NAME: &'static str = "hold_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "`version`: the version that was changed",
+        late: "the same answer while it is held; `version_conflict` once it was let go",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id
@@ -36,9 +42,13 @@ impl OnExecution for Hold {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         let at = cx.at(x);
         let mut held = x.changed(at);
+        let moved = self.version.filter(|seen| *seen != x.version);
         match &mut held.state {
             State::Runnable(runnable) if runnable.hold.is_some() => Ok(Change::none(())),
             State::Runnable(runnable) => {
+                if let Some(seen) = moved {
+                    return Err(changed(x.id, seen, x.version));
+                }
                 let reason = self.reason.clone();
                 runnable.hold = Some(execution::Hold { reason: reason.clone(), at });
                 let events = vec![Event::new(x, at, EventKind::Held { reason })];
@@ -50,5 +60,9 @@ impl OnExecution for Hold {
                 Err(Rejection::new(Code::NotRunnable, said).standing(x.standing()))
             }
         }
+    }
+
+    fn pinned_to(&self, x: &Execution) -> Option<Self> {
+        self.version.is_none().then(|| Self { version: Some(x.version), ..self.clone() })
     }
 }

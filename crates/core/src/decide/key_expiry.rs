@@ -2,7 +2,7 @@
 //!
 //! Sent twice, or too early: nothing to do.
 
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
@@ -23,6 +23,10 @@ impl Decide for ForgetKey {
     type Reply = bool;
     const NAME: &'static str = "forget_key";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the key is due",
+        late: "does nothing unless the key is due",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Sent twice: the first key is there already, the next one is the current one already; both say so.
 
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
@@ -76,6 +76,8 @@ impl Decide for SeedKey {
     type Reply = Seeded;
     const NAME: &'static str = "seed_signing_key";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the name of the key", late: "the store has a first key already" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())
@@ -111,6 +113,10 @@ impl Decide for RotateKey {
     type Reply = Rotated;
     const NAME: &'static str = "rotate_signing_key";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the name of the key; a former one is known until a rotation after its grace",
+        late: "it signs already, or `rotation_conflict` once another does",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -5,7 +5,7 @@
 //! there. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
 //! again. Sent twice: the second finds nothing to do.
 
-use super::{Again, Failed, Lost, OnExecution, Parting, lose_lease, time_out};
+use super::{Again, Failed, Lost, OnExecution, Parting, Repeat, lose_lease, time_out};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, LeaseEnd, State};
@@ -39,6 +39,10 @@ impl OnExecution for ExpireLease {
     type Reply = LeaseChecked;
     const NAME: &'static str = "expire_lease";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the epoch of the lease",
+        late: "finds another lease, or none, and does nothing",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

@@ -1,8 +1,9 @@
 //! Progress: the holder says how far it is.
 //!
-//! Sent twice: recorded twice, with the same content.
+//! Sent twice: recorded twice, with the same content. A store that sends it again does so for the report
+//! that it replaces, and never over a newer one.
 
-use super::{OnExecution, holder};
+use super::{OnExecution, Repeat, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fence, Progress};
@@ -10,6 +11,7 @@ use crate::fold::{Change, Cx, Effects};
 use crate::ids::ExecutionId;
 use crate::limits::{Config, PROGRESS_BYTES_MAX};
 use crate::text::prose;
+use crate::time::Millis;
 
 /// Record progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +24,19 @@ pub struct ReportProgress {
     pub percent: Option<u8>,
     /// In words.
     pub message: Option<String>,
+    /// Only if the last report was made then, at [`Millis::ZERO`] if there was none; whenever it was when it
+    /// does not say.
+    pub after: Option<Millis>,
 }
 
 impl OnExecution for ReportProgress {
     type Reply = ();
     const NAME: &'static str = "report_progress";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "its fence, and the report that it replaces",
+        late: "changes nothing once a newer report was made",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id
@@ -44,10 +53,23 @@ impl OnExecution for ReportProgress {
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         let at = cx.at(x);
         holder(x, self.fence, at)?;
+        // A newer report was made: perhaps this one, perhaps one after it.
+        if self.after.is_some_and(|seen| seen != last(x)) {
+            return Ok(Change::none(()));
+        }
         let mut reported = x.changed(at);
         let message = self.message.clone();
         reported.progress = Some(Progress { percent: self.percent, message, at });
         let effects = Effects { execution: Some(reported), ..Effects::default() };
         Ok(Change { reply: (), effects })
     }
+
+    fn pinned_to(&self, x: &Execution) -> Option<Self> {
+        self.after.is_none().then(|| Self { after: Some(last(x)), ..self.clone() })
+    }
+}
+
+/// When the last report was made.
+fn last(x: &Execution) -> Millis {
+    x.progress.as_ref().map_or(Millis::ZERO, |progress| progress.at)
 }

@@ -3,7 +3,7 @@
 //! Nothing that works leaves such a group behind; this is for what somebody changed by hand.
 
 use super::graph::Draft;
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::flow::{Edge, EdgeState, GroupState};
@@ -33,6 +33,8 @@ impl Decide for ReconcileGroup {
     type Reply = u32;
     const NAME: &'static str = "reconcile_group";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "what there is to repair", late: "finds nothing to repair" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

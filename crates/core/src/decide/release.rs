@@ -3,7 +3,7 @@
 //! The execution is claimable at once, as what it was before the claim. Sent twice with the
 //! fence that released it: the same answer.
 
-use super::{OnExecution, holder, requeue};
+use super::{OnExecution, Repeat, holder, requeue};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Active, AttemptKind, Execution, Fence, LeaseEnd, Next};
@@ -25,6 +25,10 @@ impl OnExecution for Release {
     type Reply = ();
     const NAME: &'static str = "release_execution";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the fence that gave it back",
+        late: "the same answer until the execution is claimed again, then `stale_lease`",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

@@ -2,7 +2,7 @@
 //!
 //! Writes the lease only: the version stays, no event is appended. Sent twice: extended twice.
 
-use super::{OnExecution, check_lease_ttl, holder};
+use super::{OnExecution, Repeat, check_lease_ttl, holder};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Execution, Fence, State};
@@ -33,6 +33,10 @@ impl OnExecution for Renew {
     type Reply = Renewed;
     const NAME: &'static str = "renew_lease";
     const TRAFFIC: Traffic = Traffic::Renew;
+    const REPEAT: Repeat = Repeat {
+        by: "its fence",
+        late: "extends the same lease, or is refused once another holds",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id

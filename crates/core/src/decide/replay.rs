@@ -3,10 +3,13 @@
 //! Retries and reclaims start from zero; a deadline that was relative starts again and an
 //! absolute one is dropped once passed; the result is gone until the new attempt succeeds;
 //! history stays. One that had succeeded takes all its steps again; any other goes on after the
-//! last one that it recorded. Sent twice before the next claim: the same answer.
+//! last one that it recorded. Sent twice: the same answer, and it runs again once: at once because it has
+//! not been claimed yet, later because it was replayed more often than the caller saw.
+
+use std::cmp::Ordering;
 
 use super::graph::Draft;
-use super::{COMMAND_BYTES, Decide, check_reason};
+use super::{COMMAND_BYTES, Decide, Repeat, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -24,12 +27,18 @@ pub struct Replay {
     pub id: ExecutionId,
     /// Why.
     pub reason: String,
+    /// Only if it was replayed so often before; however often it was when it does not say.
+    pub replays: Option<u32>,
 }
 
 impl Decide for Replay {
     type Reply = ();
     const NAME: &'static str = "replay_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "`replays`: how often it had been replayed",
+        late: "the same answer; it runs again once",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)
@@ -54,6 +63,12 @@ impl Decide for Replay {
 
     fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
         let x = have.execution(self.id)?;
+        match self.replays.map(|seen| (seen, seen.cmp(&x.counts.replays))) {
+            None | Some((_, Ordering::Equal)) => {}
+            // It runs again, or did.
+            Some((_, Ordering::Less)) => return Ok(Change::none(())),
+            Some((seen, Ordering::Greater)) => return Err(super::replayed(x, seen)),
+        }
         let terminal = match &x.state {
             State::Terminal(terminal) => terminal,
             State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
@@ -94,6 +109,11 @@ impl Decide for Replay {
         }
         change.effects.events.insert(0, event);
         Ok(change)
+    }
+
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        let x = have.execution(self.id).ok()?;
+        self.replays.is_none().then(|| Self { replays: Some(x.counts.replays), ..self.clone() })
     }
 }
 

@@ -5,7 +5,7 @@
 use uuid::Uuid;
 
 use super::mailbox::{self, closed, open, resume};
-use super::{Again, COMMAND_BYTES, Decide, check_reason};
+use super::{Again, COMMAND_BYTES, Decide, Repeat, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -34,6 +34,10 @@ impl Decide for Resume {
     type Reply = PublicState;
     const NAME: &'static str = "resume_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the id of the suspension",
+        late: "`execution_not_suspended`; another suspension is left alone",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)?;
@@ -78,6 +82,14 @@ impl Decide for Resume {
             ..Effects::default()
         };
         Ok(Change { reply, effects })
+    }
+
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        let x = have.execution(self.id).ok()?;
+        let open = have.waits.suspension(self.id).filter(|own| own.is_open(x));
+        // Where none is open, one that begins meanwhile is not meant either.
+        let suspension = Some(open.map_or(Uuid::nil(), |own| own.id));
+        self.suspension.is_none().then(|| Self { suspension, ..self.clone() })
     }
 
     fn again(_: &PublicState) -> Again<PublicState> {

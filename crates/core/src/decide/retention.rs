@@ -3,7 +3,7 @@
 //! Not before every durable consumer has dealt with its events. Its idempotency key stays for its
 //! own window: a late repeat must not run the work again. Sent twice, or too early: nothing to do.
 
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::State;
@@ -23,6 +23,10 @@ impl Decide for Trim {
     type Reply = bool;
     const NAME: &'static str = "trim_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the execution is due",
+        late: "does nothing unless the execution is due",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

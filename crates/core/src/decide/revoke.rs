@@ -1,9 +1,12 @@
 //! Revoke: an operator takes the lease away; another worker will take over.
 //!
 //! Counts as a reclaim, and ends the execution when none is left. Sent twice:
-//! `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended.
+//! `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended. Sent again
+//! after the next claim, it does not take that lease.
 
-use super::{Again, Lost, OnExecution, Parting, check_reason, lose_lease, not_active, stale};
+use super::{
+    Again, Lost, OnExecution, Parting, Repeat, check_reason, lose_lease, not_active, stale,
+};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fence, LeaseEnd, State};
@@ -17,7 +20,7 @@ use crate::text::WorkerInstanceId;
 pub struct Revoke {
     /// On which execution.
     pub id: ExecutionId,
-    /// Only this lease.
+    /// Only this lease; whichever there is when it does not say.
     pub expected: Option<Fence>,
     /// Only a lease of this worker process.
     pub worker_instance: Option<WorkerInstanceId>,
@@ -46,6 +49,8 @@ impl OnExecution for Revoke {
     type Reply = Revoked;
     const NAME: &'static str = "revoke_lease";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the fence of the lease", late: "`stale_lease` once another lease holds" };
 
     fn id(&self) -> ExecutionId {
         self.id
@@ -97,6 +102,11 @@ impl OnExecution for Revoke {
         let lease_epoch = x.epoch;
         let change = lose_lease(x, active, parting, cx);
         Ok(change.map(|lost| Revoked::Revoked { lease_epoch, lost }))
+    }
+
+    fn pinned_to(&self, x: &Execution) -> Option<Self> {
+        // Where no worker holds it, a lease that begins meanwhile is not meant either.
+        self.expected.is_none().then(|| Self { expected: Some(x.fence()), ..self.clone() })
     }
 
     fn again(revoked: &Revoked) -> Again<Revoked> {

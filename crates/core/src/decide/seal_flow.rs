@@ -4,7 +4,7 @@
 
 use super::graph::Draft;
 use super::submit_flow::reachable;
-use super::{COMMAND_BYTES, Decide};
+use super::{COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::flow::{FlowWord, GroupState};
@@ -24,6 +24,8 @@ impl Decide for SealFlow {
     type Reply = FlowWord;
     const NAME: &'static str = "seal_flow";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the flow: it is sealed for ever", late: "it is sealed already" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

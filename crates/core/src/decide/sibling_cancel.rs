@@ -6,7 +6,7 @@
 //! its siblings are dealt with in one transaction, which also takes the flag down and the row away.
 
 use super::graph::Draft;
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{CancelledBy, Ending, Execution, State};
@@ -169,6 +169,8 @@ impl Decide for CancelSiblings {
     type Reply = SiblingsCancelled;
     const NAME: &'static str = "cancel_siblings";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the row that asks for it, which goes with it", late: "finds nothing to do" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

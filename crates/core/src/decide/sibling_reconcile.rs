@@ -4,7 +4,7 @@
 
 use super::graph::Draft;
 use super::sibling_cancel::{draining, is_pending, keys, siblings};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Key, WorkingSet};
@@ -32,6 +32,8 @@ impl Decide for ReconcileSiblings {
     type Reply = SiblingsReconciled;
     const NAME: &'static str = "reconcile_siblings";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "what there is to repair", late: "finds nothing to repair" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -4,7 +4,7 @@
 //! between staging and applying; submitting a graph in one call leaves no such gap.
 
 use super::graph::{Draft, acyclic, exists, growing, not_a_member, unfinished, unnamed};
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::flow::{DependencyKind, Edge, EdgeState, check_reference};
@@ -47,6 +47,10 @@ impl Decide for StageEdge {
     type Reply = Staged;
     const NAME: &'static str = "stage_dependency_edge";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the id of the edge, and the revision of the graph",
+        late: "the edge is there, which is refused",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         if self.upstream == self.downstream {

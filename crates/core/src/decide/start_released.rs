@@ -4,7 +4,7 @@
 //! Only what waited for others, or was not there, when the batch began is started: it stands in no queue,
 //! so nobody else can be about to take it. Sent twice: there is nothing left to start.
 
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::backend::{ClaimAsk, Claimed};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -32,6 +32,10 @@ impl Decide for StartReleased {
     type Reply = Vec<Claimed>;
     const NAME: &'static str = "start_released";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "its claim id; it starts only what its own batch released",
+        late: "finds nothing to start",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         self.ask.validate()

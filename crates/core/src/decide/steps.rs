@@ -3,7 +3,7 @@
 //! Sent twice: the same answer, and recorded once. A number that was recorded with another name or
 //! result is refused: the code that runs now is not the code that recorded it.
 
-use super::{COMMAND_BYTES, Decide, check_payload, holder};
+use super::{COMMAND_BYTES, Decide, Repeat, check_payload, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
@@ -28,6 +28,10 @@ impl Decide for RecordSteps {
     type Reply = ();
     const NAME: &'static str = "record_steps";
     const TRAFFIC: Traffic = Traffic::Step;
+    const REPEAT: Repeat = Repeat {
+        by: "its fence and the number of each step",
+        late: "what is recorded stays; another content is refused",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         check(&self.steps, 1, config)

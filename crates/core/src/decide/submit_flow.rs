@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::create_flow::{CreateFlow, FIELDS, FlowCreated, conflict};
-use super::{Again, Decide};
+use super::{Again, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Fingerprint, State};
@@ -144,6 +144,10 @@ impl Decide for SubmitFlow {
     type Reply = FlowCreated;
     const NAME: &'static str = "submit_flow";
     const TRAFFIC: Traffic = Traffic::Create;
+    const REPEAT: Repeat = Repeat {
+        by: "its id or idempotency key, and its content",
+        late: "the original, for as long as the flow is kept",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         self.flow.validate(config)?;

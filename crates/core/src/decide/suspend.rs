@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::mailbox::{self, Signer, room, token};
-use super::{Decide, check_time, holder, steps};
+use super::{Decide, Repeat, check_time, holder, steps};
 use crate::command::Traffic;
 use crate::condition::{ResumeCondition, Seen, Verdict};
 use crate::error::{Code, Rejection};
@@ -300,6 +300,10 @@ impl Decide for Suspend {
     type Reply = SuspendedReply;
     const NAME: &'static str = "suspend_execution";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the fence with the id of the suspension, or its key",
+        late: "the same answer until the execution is claimed again, then `stale_lease`",
+    };
 
     fn validate(&self, config: &Config) -> Result<(), Rejection> {
         self.condition.check()?;

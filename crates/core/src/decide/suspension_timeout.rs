@@ -6,7 +6,7 @@
 use uuid::Uuid;
 
 use super::mailbox::{self, closed, open, resume};
-use super::{Again, COMMAND_BYTES, Decide, Parting, end};
+use super::{Again, COMMAND_BYTES, Decide, Parting, Repeat, end};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::event::{Event, EventKind};
@@ -36,6 +36,10 @@ impl Decide for TimeOutSuspension {
     type Reply = Option<TimeoutBehavior>;
     const NAME: &'static str = "time_out_suspension";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the suspension is due",
+        late: "does nothing unless the suspension is due",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -1,10 +1,13 @@
 //! Set tags: add, replace and remove tags, in any state, finished ones included.
 //!
-//! Sent twice: the second changes nothing.
+//! Sent twice: the second changes nothing. Sent again after another change of the same tags, it does not
+//! undo that one.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
-use super::{OnExecution, create::check_tags};
+use super::create::check_tags;
+use super::{OnExecution, Repeat, changed};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::{Execution, Tags};
@@ -20,6 +23,8 @@ pub struct Edit {
     pub set: Tags,
     /// To remove; removing an absent one is fine.
     pub remove: BTreeSet<String>,
+    /// Only at this version of what carries them; at whichever it has when it does not say.
+    pub version: Option<u64>,
 }
 
 impl Edit {
@@ -33,13 +38,27 @@ impl Edit {
         self.remove.iter().try_for_each(|key| check_tag_key(key))
     }
 
-    /// The tags after the change, unless they are too many.
-    pub(super) fn applied(&self, tags: &Tags) -> Result<Tags, Rejection> {
-        let mut tags = tags.clone();
-        tags.retain(|key, _| !self.remove.contains(key));
-        tags.extend(self.set.clone());
-        check_tags(&tags)?;
-        Ok(tags)
+    /// The tags of `what` after the change, unless they are too many, or it is at another version and they
+    /// are not so already.
+    pub(super) fn applied(
+        &self,
+        what: impl Display,
+        tags: &Tags,
+        version: u64,
+    ) -> Result<Tags, Rejection> {
+        let mut edited = tags.clone();
+        edited.retain(|key, _| !self.remove.contains(key));
+        edited.extend(self.set.clone());
+        check_tags(&edited)?;
+        match self.version.filter(|seen| *seen != version && edited != *tags) {
+            Some(seen) => Err(changed(what, seen, version)),
+            None => Ok(edited),
+        }
+    }
+
+    /// The same, at the version that there is.
+    pub(super) fn pinned(&self, version: u64) -> Option<Self> {
+        self.version.is_none().then(|| Self { version: Some(version), ..self.clone() })
     }
 }
 
@@ -57,6 +76,10 @@ impl OnExecution for SetTags {
     type Reply = usize;
     const NAME: &'static str = "set_execution_tags";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "`version`: the version that was changed",
+        late: "the same answer while those tags hold; `version_conflict` once they were changed",
+    };
 
     fn id(&self) -> ExecutionId {
         self.id
@@ -67,7 +90,7 @@ impl OnExecution for SetTags {
     }
 
     fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<usize>, Rejection> {
-        let tags = self.edit.applied(&x.tags)?;
+        let tags = self.edit.applied(x.id, &x.tags, x.version)?;
         if tags == x.tags {
             return Ok(Change::none(tags.len()));
         }
@@ -76,5 +99,9 @@ impl OnExecution for SetTags {
         tagged.tags = tags;
         let effects = Effects { execution: Some(tagged), ..Effects::default() };
         Ok(Change { reply, effects })
+    }
+
+    fn pinned_to(&self, x: &Execution) -> Option<Self> {
+        Some(Self { edit: self.edit.pinned(x.version)?, ..self.clone() })
     }
 }

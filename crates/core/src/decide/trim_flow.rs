@@ -4,7 +4,7 @@
 //! is there as long as anybody in the flow may read it. Not before every durable consumer has dealt
 //! with what is removed. Sent twice, or too early: nothing to do.
 
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Effects, GraphEffects, Key, WorkingSet};
@@ -37,6 +37,10 @@ impl Decide for TrimFlow {
     type Reply = FlowTrimmed;
     const NAME: &'static str = "trim_flow";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat = Repeat {
+        by: "the time: it looks again whether the flow is due",
+        late: "goes on with the next members, or finds none",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -3,7 +3,7 @@
 //! The attempt goes on when it is claimed again, like one that slept. If the group has fired, or
 //! there is none, nothing is given back. Sent twice: the same answer, until it is claimed again.
 
-use super::{COMMAND_BYTES, Decide, holder, requeue};
+use super::{COMMAND_BYTES, Decide, Repeat, holder, requeue};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::execution::{Fence, LeaseEnd, Next, State};
@@ -36,6 +36,10 @@ impl Decide for WaitChildren {
     type Reply = Waiting;
     const NAME: &'static str = "wait_children";
     const TRAFFIC: Traffic = Traffic::Finish;
+    const REPEAT: Repeat = Repeat {
+        by: "the fence and the round of the group",
+        late: "the same answer until the execution is claimed again, then `stale_lease`",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -5,7 +5,7 @@
 use uuid::Uuid;
 
 use super::mailbox::touched;
-use super::{Again, COMMAND_BYTES, Decide};
+use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
 use crate::fold::{Change, Cx, Key, WaitEffects, WaitKey, WorkingSet};
@@ -27,6 +27,8 @@ impl Decide for ExpireWaitpoint {
     type Reply = bool;
     const NAME: &'static str = "expire_waitpoint";
     const TRAFFIC: Traffic = Traffic::Admin;
+    const REPEAT: Repeat =
+        Repeat { by: "the id of the waitpoint", late: "does nothing unless the waitpoint is due" };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())

@@ -29,6 +29,8 @@ pub struct FlowSnapshot {
     pub sealed: bool,
     /// Counts members and edges added.
     pub graph_revision: u64,
+    /// Counts changes.
+    pub version: u64,
     /// Members ever added.
     pub node_count: u32,
     /// Edges ever staged.
@@ -74,6 +76,7 @@ impl FlowSnapshot {
             state: flow.state.word(),
             sealed: flow.sealed,
             graph_revision: flow.revision,
+            version: flow.version,
             node_count: flow.nodes,
             edge_count: flow.edges,
             ended: flow.ended,

@@ -71,9 +71,9 @@ fn a_hard_life_leaves_one_event_for_each_blow() {
 #[test]
 fn what_operators_do_is_told() {
     let mut life = Life::under(&policy());
-    life.tell(ChangePriority { id: life.id, priority: 7 });
+    life.tell(ChangePriority { id: life.id, priority: 7, version: None });
     life.tell(hold(life.id));
-    life.tell(Unhold { id: life.id });
+    life.tell(Unhold { id: life.id, version: None });
     life.claim();
     life.tell(revoke(life.id));
     life.tell(cancel(life.id));

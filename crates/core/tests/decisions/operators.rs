@@ -34,7 +34,7 @@ fn priority_changes_only_while_it_waits_for_a_worker_right_now() {
         if life.find().is_none() {
             continue;
         }
-        let change = ChangePriority { id: life.id, priority: 9_000 };
+        let change = ChangePriority { id: life.id, priority: 9_000, version: None };
         if life.vector().eligibility_state == EligibilityState::EligibleNow {
             let changed = life.tell(change.clone());
             assert_eq!(changed, PriorityChanged { from: 100, to: 9_000 });
@@ -52,7 +52,8 @@ fn priority_changes_only_while_it_waits_for_a_worker_right_now() {
 fn a_priority_out_of_range_is_refused_not_clamped() {
     let life = Life::under(&policy());
     for priority in [-1, 9_001, i32::MIN, i32::MAX] {
-        let command = ff_core::Command::from(ChangePriority { id: life.id, priority });
+        let command =
+            ff_core::Command::from(ChangePriority { id: life.id, priority, version: None });
         let refused = command.validate(&life.world.config).unwrap_err();
         assert_eq!(refused.field, Some("priority"));
     }
@@ -69,7 +70,7 @@ fn what_is_held_cannot_be_claimed_until_it_is_let_go() {
     assert_eq!(vector.blocking_detail.unwrap(), "held: stocktaking");
     let claim = life.next_claim();
     assert_eq!(life.refused(claim).code, Code::ExecutionNotLeaseable);
-    life.tell(Unhold { id: life.id });
+    life.tell(Unhold { id: life.id, version: None });
     life.claim();
     assert_eq!(life.told(), [EventName::Held, EventName::Unheld]);
 }
@@ -82,8 +83,8 @@ fn a_second_hold_and_a_second_unhold_change_nothing() {
     other.reason = "lunch".to_owned();
     life.repeat(other);
     assert_eq!(life.vector().blocking_detail.unwrap(), "held: stocktaking");
-    life.tell(Unhold { id: life.id });
-    life.repeat(Unhold { id: life.id });
+    life.tell(Unhold { id: life.id, version: None });
+    life.repeat(Unhold { id: life.id, version: None });
 }
 
 #[test]
@@ -91,11 +92,11 @@ fn a_hold_neither_shortens_nor_forgets_a_delay() {
     let mut life = active();
     life.tell(fail(life.id, life.fence, FailureClass::Transient));
     life.tell(hold(life.id));
-    life.tell(Unhold { id: life.id });
+    life.tell(Unhold { id: life.id, version: None });
     assert_eq!(life.states().0, PublicState::Delayed);
     life.tell(hold(life.id));
     life.pass(BACKOFF_MS);
-    life.tell(Unhold { id: life.id });
+    life.tell(Unhold { id: life.id, version: None });
     let states = (PublicState::Waiting, AttemptState::PendingRetryAttempt);
     assert_eq!(life.states(), states);
 }
@@ -109,10 +110,10 @@ fn only_what_waits_can_be_held_or_let_go() {
         };
         if phase == Phase::Runnable {
             life.tell(hold(life.id));
-            life.tell(Unhold { id: life.id });
+            life.tell(Unhold { id: life.id, version: None });
         } else {
             assert_eq!(life.refused(hold(life.id)).code, Code::NotRunnable);
-            let refused = life.refused(Unhold { id: life.id });
+            let refused = life.refused(Unhold { id: life.id, version: None });
             assert_eq!(refused.code, Code::NotRunnable);
         }
     }
@@ -259,7 +260,7 @@ fn a_cursor_of_another_kind_of_store_is_not_saved() {
     let mut life = Life::under(&policy());
     life.tell(save_cursor(5));
     let cursor = "window:5:5:@1/7:9:8@2/2".parse().unwrap();
-    let refused = life.refused(SaveCursor { consumer: consumer(), cursor });
+    let refused = life.refused(SaveCursor { consumer: consumer(), cursor, saved: None });
     assert_eq!((refused.code, refused.field), (Code::InvalidInput, Some("cursor")));
     assert_eq!(life.world.rows.consumer(&consumer()).unwrap().cursor, Cursor::Seq(5));
 }

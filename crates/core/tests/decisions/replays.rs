@@ -106,7 +106,7 @@ fn a_replay_may_be_repeated_until_a_worker_takes_it() {
     life.tell(hold(life.id));
     life.repeat(replay(life.id));
     assert_eq!(life.x().counts.replays, 1);
-    life.tell(ff_core::decide::unhold::Unhold { id: life.id });
+    life.tell(ff_core::decide::unhold::Unhold { id: life.id, version: None });
     life.claim();
     let refused = life.refused(replay(life.id));
     assert_eq!(refused.code, Code::ExecutionNotTerminal);

@@ -207,7 +207,7 @@ fn whoever_leaves_a_place_leaves_it_in_both_tables() {
 fn a_changed_priority_moves_the_place() {
     let mut life = Life::under(&policy());
     let before = index::place(life.x()).unwrap().ready;
-    life.tell(ChangePriority { id: life.id, priority: 101 });
+    life.tell(ChangePriority { id: life.id, priority: 101, version: None });
     let after = index::place(life.x()).unwrap().ready;
     assert_eq!(life.written.ready.remove, [before]);
     assert_eq!(life.written.ready.insert, [after]);
@@ -217,7 +217,7 @@ fn a_changed_priority_moves_the_place() {
 #[test]
 fn a_batch_that_ends_where_it_began_moves_no_row() {
     let mut life = Life::under(&policy());
-    let batch: [Command; 2] = [hold(life.id).into(), Unhold { id: life.id }.into()];
+    let batch: [Command; 2] = [hold(life.id).into(), Unhold { id: life.id, version: None }.into()];
     let (_, set) = life.world.fold(&batch);
     assert_eq!((set.executions.len(), set.events.len()), (1, 2));
     assert!(set.ready.remove.is_empty() && set.ready.insert.is_empty());

@@ -228,9 +228,13 @@ impl Asked {
                 let edge = edge.unwrap_or(edge_between(self.other_slot(), self.slot));
                 ApplyEdge { flow: main_flow(), edge, upstream: None, downstream: None }.into()
             }
-            FlowDeed::SetPolicy => {
-                SetGroupPolicy { flow: main_flow(), downstream, policy: self.policy() }.into()
+            FlowDeed::SetPolicy => SetGroupPolicy {
+                flow: main_flow(),
+                downstream,
+                policy: self.policy(),
+                version: None,
             }
+            .into(),
             FlowDeed::Seal => SealFlow { flow }.into(),
             FlowDeed::Tag => {
                 let set = tags(&[("shop.city", ["Oslo", "Rome"][usize::from(self.bit(0))])]);

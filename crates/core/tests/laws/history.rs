@@ -329,10 +329,10 @@ impl Ask {
             Deed::Revoke => revoke(id).into(),
             Deed::Replay => replay(id).into(),
             Deed::ChangePriority => {
-                ChangePriority { id, priority: i32::try_from(n % 3).unwrap() }.into()
+                ChangePriority { id, priority: i32::try_from(n % 3).unwrap(), version: None }.into()
             }
             Deed::Hold => hold(id).into(),
-            Deed::Unhold => Unhold { id }.into(),
+            Deed::Unhold => Unhold { id, version: None }.into(),
             Deed::SetTags => {
                 set_tags(id, [&[("a.b", "1")][..], &[]][bit(n)], &["shop.city"]).into()
             }
@@ -348,7 +348,7 @@ impl Ask {
             Deed::DropConsumer => drop_consumer().into(),
             Deed::Flow(deed) => {
                 let asked = Asked { deed, slot: self.slot, fence, n };
-                asked.command(world).unwrap_or_else(|| Unhold { id }.into())
+                asked.command(world).unwrap_or_else(|| Unhold { id, version: None }.into())
             }
             Deed::Wait(deed) => waiting::Asked { deed, id, fence, n }.command(world),
         }

@@ -49,7 +49,13 @@ pub fn renew(id: ExecutionId, fence: Fence) -> Renew {
 }
 
 pub fn progress(id: ExecutionId, fence: Fence, percent: u8) -> ReportProgress {
-    ReportProgress { id, fence, percent: Some(percent), message: Some("under way".to_owned()) }
+    ReportProgress {
+        id,
+        fence,
+        percent: Some(percent),
+        message: Some("under way".to_owned()),
+        after: None,
+    }
 }
 
 /// Two steps of a journal, from `first` on.
@@ -89,12 +95,12 @@ pub fn release(id: ExecutionId, fence: Fence) -> Release {
 
 /// By an operator.
 pub fn cancel(id: ExecutionId) -> Cancel {
-    Cancel { id, reason: "no longer wanted".to_owned(), fence: None }
+    Cancel { id, reason: "no longer wanted".to_owned(), fence: None, replays: None }
 }
 
 /// By the holder.
 pub fn give_up(id: ExecutionId, fence: Fence) -> Cancel {
-    Cancel { id, reason: "nothing to do".to_owned(), fence: Some(fence) }
+    Cancel { id, reason: "nothing to do".to_owned(), fence: Some(fence), replays: None }
 }
 
 /// Whoever holds it.
@@ -103,25 +109,28 @@ pub fn revoke(id: ExecutionId) -> Revoke {
 }
 
 pub fn replay(id: ExecutionId) -> Replay {
-    Replay { id, reason: "try again".to_owned() }
+    Replay { id, reason: "try again".to_owned(), replays: None }
 }
 
 pub fn hold(id: ExecutionId) -> Hold {
-    Hold { id, reason: "stocktaking".to_owned() }
+    Hold { id, reason: "stocktaking".to_owned(), version: None }
 }
 
 pub fn set_tags(id: ExecutionId, set: &[(&str, &str)], remove: &[&str]) -> SetTags {
-    let edit =
-        Edit { set: tags(set), remove: remove.iter().map(|key| (*key).to_owned()).collect() };
+    let edit = Edit {
+        set: tags(set),
+        remove: remove.iter().map(|key| (*key).to_owned()).collect(),
+        version: None,
+    };
     SetTags { id, edit }
 }
 
 pub fn save_cursor(seq: u64) -> SaveCursor {
-    SaveCursor { consumer: consumer(), cursor: Cursor::Seq(seq) }
+    SaveCursor { consumer: consumer(), cursor: Cursor::Seq(seq), saved: None }
 }
 
 pub fn drop_consumer() -> DropConsumer {
-    DropConsumer { consumer: consumer() }
+    DropConsumer { consumer: consumer(), saved: None }
 }
 
 pub fn consumer() -> ConsumerName {

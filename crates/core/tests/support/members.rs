@@ -115,7 +115,7 @@ pub fn link(life: &mut Life, n: usize) {
 pub fn any_of(life: &mut Life) {
     let (flow, downstream) = (flow_beside(life.id), life.id);
     let policy = EdgePolicy::any_of(OnSatisfied::CancelRemaining);
-    life.tell(SetGroupPolicy { flow, downstream, policy });
+    life.tell(SetGroupPolicy { flow, downstream, policy, version: None });
 }
 
 /// A worker takes the `n`th of the others.
@@ -187,7 +187,7 @@ pub fn race(life: &mut Life) {
     let flow = flow_beside(life.id);
     let [upstream, downstream] = others(flow);
     let policy = EdgePolicy::any_of(OnSatisfied::CancelRemaining);
-    tell(&mut life.world, SetGroupPolicy { flow, downstream, policy });
+    tell(&mut life.world, SetGroupPolicy { flow, downstream, policy, version: None });
     for (n, from) in [(7, life.id), (8, upstream)] {
         let staging = staging(&life.world, flow, downstream, 0);
         tell(&mut life.world, StageEdge { edge: edge(n), upstream: from, ..staging });
@@ -212,7 +212,7 @@ pub fn flow_commands(life: &Life) -> Vec<Command> {
         AddMember { flow, execution: id }.into(),
         staging(&life.world, flow, id, 1).into(),
         ApplyEdge { flow, edge: edge(0), upstream: None, downstream: None }.into(),
-        SetGroupPolicy { flow, downstream: id, policy }.into(),
+        SetGroupPolicy { flow, downstream: id, policy, version: None }.into(),
         SealFlow { flow }.into(),
         SetFlowTags { flow, edit }.into(),
         WaitChildren { id, flow, fence }.into(),

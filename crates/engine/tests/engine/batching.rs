@@ -332,7 +332,7 @@ async fn renewals_and_operators_do_not_wait_behind_creations() {
     settle().await;
     let hold = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.execute(Hold { id, reason: "now".to_owned() }).await }
+        async move { engine.execute(Hold { id, reason: "now".to_owned(), version: None }).await }
     });
     settle().await;
     assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "each queue has its own flight");

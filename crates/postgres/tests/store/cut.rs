@@ -3,6 +3,7 @@
 //! must be those of a call that went well.
 
 mod flows;
+mod late;
 mod waits;
 
 use std::collections::BTreeSet;
@@ -67,6 +68,17 @@ impl Remote {
         Self { world: World::new(store, clock), line, schema }
     }
 
+    /// Another process on the same schema.
+    pub async fn beside(&self) -> World {
+        let (backend, dumped) = (self.stranger().await, Arc::clone(&self.schema));
+        let dump = Box::new(move || dump::dump(&dumped));
+        let store = Store { backend, dump, keep: Box::new(()) };
+        let world = World::new(store, Arc::clone(&self.world.clock));
+        // Its ids are none that were given here.
+        (0..1_000).for_each(|_| _ = world.uuid());
+        world
+    }
+
     /// Another store, which remembers nothing.
     pub async fn stranger(&self) -> Arc<Postgres> {
         open(&self.line, &self.schema, &self.world.clock).await
@@ -103,7 +115,7 @@ async fn prepared(remote: &Remote, name: &str) -> Command {
         "drop_consumer" => {
             let (consumer, save) = consumer(world).await;
             world.send(save).await.unwrap();
-            DropConsumer { consumer }.into()
+            DropConsumer { consumer, saved: None }.into()
         }
         "expire_lease" | "time_out_attempt" | "expire_execution" | "trim_execution"
         | "forget_key" => duty(world, name).await,
@@ -118,7 +130,7 @@ async fn prepared(remote: &Remote, name: &str) -> Command {
 async fn consumer(world: &World) -> (ff_core::text::ConsumerName, Command) {
     let consumer: ff_core::text::ConsumerName = "audit".parse().unwrap();
     world.running(json!({})).await;
-    let save = SaveCursor { consumer: consumer.clone(), cursor: Cursor::Start };
+    let save = SaveCursor { consumer: consumer.clone(), cursor: Cursor::Start, saved: None };
     (consumer, save.into())
 }
 
@@ -130,9 +142,14 @@ async fn held(world: &World, name: &str) -> Command {
     world.pass(1_000);
     match name {
         "renew_lease" => Renew { id, fence, lease_ttl_ms: TTL_MS }.into(),
-        "report_progress" => {
-            ReportProgress { id, fence, percent: Some(50), message: Some("half".to_owned()) }.into()
+        "report_progress" => ReportProgress {
+            id,
+            fence,
+            percent: Some(50),
+            message: Some("half".to_owned()),
+            after: None,
         }
+        .into(),
         "record_steps" => {
             let steps = vec![ff_conformance::cases::steps::step(0, "pay")];
             RecordSteps { id, fence, steps }.into()
@@ -171,16 +188,16 @@ async fn waiting(world: &World, name: &str) -> Command {
             claim_id: world.uuid(),
         }
         .into(),
-        "cancel_execution" => Cancel { id, reason, fence: None }.into(),
+        "cancel_execution" => Cancel { id, reason, fence: None, replays: None }.into(),
         "replay_execution" => {
             world.cancel(id).await.unwrap();
-            Replay { id, reason }.into()
+            Replay { id, reason, replays: None }.into()
         }
-        "change_priority" => ChangePriority { id, priority: 7 }.into(),
-        "hold_execution" => Hold { id, reason }.into(),
+        "change_priority" => ChangePriority { id, priority: 7, version: None }.into(),
+        "hold_execution" => Hold { id, reason, version: None }.into(),
         "unhold_execution" => {
-            world.run(Hold { id, reason }).await.unwrap();
-            Unhold { id }.into()
+            world.run(Hold { id, reason, version: None }).await.unwrap();
+            Unhold { id, version: None }.into()
         }
         "set_execution_tags" => {
             let set = [("test.colour".to_owned(), "red".to_owned())].into();

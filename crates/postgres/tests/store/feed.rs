@@ -325,7 +325,7 @@ fn consumer() -> ConsumerName {
 
 pub async fn save(w: &World, at: &str) {
     let cursor = at.parse().unwrap();
-    w.run(SaveCursor { consumer: consumer(), cursor }).await.unwrap();
+    w.run(SaveCursor { consumer: consumer(), cursor, saved: None }).await.unwrap();
 }
 
 #[tokio::test]

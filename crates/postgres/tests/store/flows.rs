@@ -187,7 +187,11 @@ async fn an_end_that_is_taken_back_is_not_remembered() {
     let world = world();
     let drawn = world.sketch("a>b").submit().await;
     world.succeed(drawn.id("a")).await;
-    let replay = ff_core::decide::replay::Replay { id: drawn.id("a"), reason: "again".to_owned() };
+    let replay = ff_core::decide::replay::Replay {
+        id: drawn.id("a"),
+        reason: "again".to_owned(),
+        replays: None,
+    };
     world.run(replay).await.unwrap();
     assert!(world.tick(Duty::CompletionDispatch).await.is_empty());
     world.succeed(drawn.id("a")).await;
@@ -467,8 +471,8 @@ async fn a_member_that_was_let_go_elsewhere_is_looked_after_here() {
     here.pass(3_600_000);
     let expired = here.run(ExpireLease { id: z, lease_epoch: fence.lease_epoch }).await;
     assert!(matches!(expired, Ok(LeaseChecked::Expired(_))), "{expired:?}");
-    there.run(Hold { id: z, reason: "wait".to_owned() }).await.unwrap();
-    here.run(Unhold { id: z }).await.unwrap();
+    there.run(Hold { id: z, reason: "wait".to_owned(), version: None }).await.unwrap();
+    here.run(Unhold { id: z, version: None }).await.unwrap();
     here.take(z).await;
     drop((here, there));
     fleet.finish().await;

@@ -51,6 +51,8 @@ struct State {
     ran: Mutex<Vec<&'static str>>,
     /// Changes when all connections are to be cut.
     over: watch::Sender<u32>,
+    /// Whether a connection that is cut stays silent for a while before it breaks.
+    silent: watch::Sender<bool>,
 }
 
 impl Line {
@@ -66,6 +68,7 @@ impl Line {
             open: AtomicU32::new(0),
             ran: Mutex::default(),
             over: watch::Sender::new(0),
+            silent: watch::Sender::new(false),
         });
         let shared = Arc::clone(&state);
         let accepting = tokio::spawn(async move {
@@ -101,6 +104,25 @@ impl Line {
     /// Has the next answers to a statement come late.
     pub fn stall(&self, statement: &'static str, times: u32, by: Duration) {
         *self.state.stalled.lock().unwrap() = Some((statement, times, by));
+    }
+
+    /// Cuts the next transaction off after its commit; its caller hears of that only when the line is
+    /// no longer [silent](Self::speak).
+    pub fn silence(&self) {
+        self.state.silent.send_replace(true);
+        self.arm(Cut::AfterCommit);
+    }
+
+    /// Waits until the commit is made of which the caller does not hear.
+    pub async fn committed(&self) {
+        while self.cuts() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Breaks the connection that was cut.
+    pub fn speak(&self) {
+        self.state.silent.send_replace(false);
     }
 
     /// How many transactions were cut off.
@@ -224,6 +246,8 @@ impl State {
             }
             let counts = asked.load(Ordering::SeqCst);
             if heard.commits(&message, counts) && self.strikes(Cut::AfterCommit) {
+                // The sender lives as long as this does.
+                let _ = self.silent.subscribe().wait_for(|silent| !silent).await;
                 return;
             }
             if to.write_all(&message).await.is_err() {

@@ -66,7 +66,7 @@ async fn the_life_of_some_executions_goes_as_without_a_pooler() {
     let first = w.feed(&Cursor::Start, &Filter::default(), 2).await;
     let consumer = ConsumerName::new("mailer").unwrap();
     let cursor = first.next.clone();
-    w.run(SaveCursor { consumer: consumer.clone(), cursor }).await.unwrap();
+    w.run(SaveCursor { consumer: consumer.clone(), cursor, saved: None }).await.unwrap();
     let have = w.store.backend.get(&[Key::Consumer(consumer.clone())]).await.unwrap();
     let place = have.consumers[&consumer].clone().unwrap().cursor;
     assert_eq!(w.feed(&place, &Filter::default(), 10).await.events.len(), 2);

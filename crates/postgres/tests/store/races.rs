@@ -144,7 +144,7 @@ fn complete(id: ExecutionId, fence: Fence) -> Command {
 }
 
 fn cancel(id: ExecutionId) -> Command {
-    Cancel { id, reason: "stop".to_owned(), fence: None }.into()
+    Cancel { id, reason: "stop".to_owned(), fence: None, replays: None }.into()
 }
 
 async fn send(store: &Postgres, command: Command) -> Outcome {
@@ -319,9 +319,9 @@ async fn batches_over_the_same_executions_in_opposite_orders_all_go_through() {
             let priority = i32::try_from(round * 4 + number).unwrap();
             let change = |id: &ExecutionId| -> Command {
                 match number {
-                    0 | 1 => ChangePriority { id: *id, priority }.into(),
-                    2 => Hold { id: *id, reason: "wait".to_owned() }.into(),
-                    _ => Unhold { id: *id }.into(),
+                    0 | 1 => ChangePriority { id: *id, priority, version: None }.into(),
+                    2 => Hold { id: *id, reason: "wait".to_owned(), version: None }.into(),
+                    _ => Unhold { id: *id, version: None }.into(),
                 }
             };
             ids.iter().map(change).collect()
@@ -330,7 +330,7 @@ async fn batches_over_the_same_executions_in_opposite_orders_all_go_through() {
             assert!(outcome.is_ok() || code(outcome) == Code::ExecutionNotEligible);
         }
     }
-    let free = |_| ids.iter().map(|id| Unhold { id: *id }.into()).collect();
+    let free = |_| ids.iter().map(|id| Unhold { id: *id, version: None }.into()).collect();
     all_at_once(&fleet, free).await;
     let fences = claim_all(&fleet.stores[0], ids.len()).await;
     let end = |number| {
@@ -433,12 +433,15 @@ async fn operate(store: &Postgres, number: usize, ids: &[ExecutionId]) {
     let batches: Vec<Vec<Command>> = match number {
         0 => vec![ids.iter().step_by(3).map(|id| cancel(*id)).collect()],
         1 => {
-            let urgent = |id: &ExecutionId| ChangePriority { id: *id, priority: 7 }.into();
+            let urgent =
+                |id: &ExecutionId| ChangePriority { id: *id, priority: 7, version: None }.into();
             vec![ids.iter().rev().map(urgent).collect()]
         }
         _ => {
-            let hold = |id: &ExecutionId| Hold { id: *id, reason: "wait".to_owned() }.into();
-            let free = |id: &ExecutionId| Unhold { id: *id }.into();
+            let hold = |id: &ExecutionId| {
+                Hold { id: *id, reason: "wait".to_owned(), version: None }.into()
+            };
+            let free = |id: &ExecutionId| Unhold { id: *id, version: None }.into();
             vec![ids.iter().map(hold).collect(), ids.iter().rev().map(free).collect()]
         }
     };

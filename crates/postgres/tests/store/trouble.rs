@@ -81,7 +81,7 @@ async fn a_change_that_is_broken_off_twice_happens_once() {
         world.complete(id, fence).await.unwrap();
         let_go(&world);
         break_off(&world, sqlstate, 2);
-        world.run(ChangePriority { id: other, priority: 7 }).await.unwrap();
+        world.run(ChangePriority { id: other, priority: 7, version: None }).await.unwrap();
         let_go(&world);
         assert_eq!(world.event_names(id).await, ["completion"], "{sqlstate}");
         assert_eq!(world.event_names(other).await, ["priority_changed"], "{sqlstate}");
@@ -96,7 +96,7 @@ async fn a_batch_that_is_always_broken_off_changes_nothing_and_can_be_sent_again
         let id = world.create_with(json!({})).await;
         let before = (world.store.dump)();
         break_off(&world, sqlstate, ALWAYS);
-        let change = Command::from(ChangePriority { id, priority: 7 });
+        let change = Command::from(ChangePriority { id, priority: 7, version: None });
         let batches = [creations(&world, 5), vec![change]];
         for batch in batches.clone() {
             let error = world.store.backend.apply(batch).await.unwrap_err();

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ff_core::decide::cancel::Cancel;
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::create_flow::FlowCreated;
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::decide::extend_flow::{ExtendFlow, Extended};
+use ff_core::decide::hold::Hold;
+use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::suspend::Suspend;
+use ff_core::decide::unhold::Unhold;
 use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::FlowWord;
 use ff_core::state::PublicState;
@@ -135,20 +140,20 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.result(id).await
     }
 
-    async fn cancel(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner.cancel(id, reason).await
+    async fn cancel(&self, cancel: Cancel) -> Result<(), Error> {
+        self.inner.cancel(cancel).await
     }
 
-    async fn replay(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner.replay(id, reason).await
+    async fn replay(&self, replay: Replay) -> Result<(), Error> {
+        self.inner.replay(replay).await
     }
 
-    async fn hold(&self, id: ExecutionId, reason: String) -> Result<(), Error> {
-        self.inner.hold(id, reason).await
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.inner.hold(hold).await
     }
 
-    async fn unhold(&self, id: ExecutionId) -> Result<(), Error> {
-        self.inner.unhold(id).await
+    async fn unhold(&self, unhold: Unhold) -> Result<(), Error> {
+        self.inner.unhold(unhold).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error> {
@@ -163,8 +168,8 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.drop_consumer(name).await
     }
 
-    async fn set_priority(&self, id: ExecutionId, priority: i32) -> Result<(), Error> {
-        self.inner.set_priority(id, priority).await
+    async fn set_priority(&self, change: ChangePriority) -> Result<(), Error> {
+        self.inner.set_priority(change).await
     }
 
     async fn set_tags(&self, id: ExecutionId, edit: TagsRequest) -> Result<(), Error> {

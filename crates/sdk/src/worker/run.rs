@@ -129,7 +129,7 @@ async fn unknown(crew: &Crew, work: &Work) -> Went {
     tracing::error!("{message}; giving it back for {UNKNOWN_AGAIN:?}");
     truncate(&mut message, PROGRESS_BYTES_MAX);
     let (id, fence) = (work.id, work.fence);
-    let progress = ReportProgress { id, fence, percent: None, message: Some(message) };
+    let progress = ReportProgress { id, fence, percent: None, message: Some(message), after: None };
     let report = async {
         crew.fabric.report(Report::Progress(progress)).await?;
         let again = u64::try_from(UNKNOWN_AGAIN.as_millis()).unwrap_or(u64::MAX);

@@ -102,6 +102,30 @@ async fn a_replay_runs_again() {
     running.stop().await.unwrap();
 }
 
+/// An operator who lost the answers says everything again, after others went on from there.
+#[tokio::test(start_paused = true)]
+async fn a_command_on_what_was_seen_undoes_nothing_that_came_after() {
+    let (_, client) = open();
+    let made = client.create("price", order(2)).delay(HOUR).await.unwrap();
+    let seen = made.as_seen(&made.describe().await.unwrap());
+    seen.hold("not yet").await.unwrap();
+    made.unhold().await.unwrap();
+    assert!(seen.hold("not yet").await.unwrap_err().is(Code::VersionConflict));
+    assert!(seen.set_tag("shop.city", "Rome").await.unwrap_err().is(Code::VersionConflict));
+    made.set_tag("shop.city", "Rome").await.unwrap();
+
+    let seen = made.as_seen(&made.describe().await.unwrap());
+    seen.cancel("changed my mind").await.unwrap();
+    seen.replay("changed it again").await.unwrap();
+    made.cancel("no").await.unwrap();
+    seen.replay("changed it again").await.unwrap();
+    let x = made.describe().await.unwrap();
+    assert_eq!((x.counts.replays, x.public_state), (1, PublicState::Cancelled), "replayed once");
+    made.replay("yes").await.unwrap();
+    assert!(seen.cancel("changed my mind").await.unwrap_err().is(Code::VersionConflict));
+    assert!(seen.revoke("stuck").await.unwrap_err().is(Code::NoActiveLease));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_held_waits_until_it_is_let_go() {
     let (_, client) = open();

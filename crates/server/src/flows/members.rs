@@ -89,7 +89,9 @@ pub async fn policy(
     Body(request): Body<Join>,
 ) -> Result<Json<PolicyAnswer>, Refused> {
     let policy = request.into_policy()?;
-    Ok(Json(server.execute(SetGroupPolicy { flow, downstream, policy }).await?.into()))
+    Ok(Json(
+        server.execute(SetGroupPolicy { flow, downstream, policy, version: None }).await?.into(),
+    ))
 }
 
 /// Wait for what was added to one's own edges

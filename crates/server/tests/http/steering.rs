@@ -30,6 +30,36 @@ async fn what_is_held_is_not_claimed_until_it_is_let_go() {
     assert_eq!(site.claim().await["execution_id"], json!(x));
 }
 
+/// Whoever says what was seen may send everything again, also after others went on from there.
+#[tokio::test]
+async fn a_call_that_says_what_it_saw_is_recognised_when_it_comes_again() {
+    let site = Site::open().await;
+    let x = site.create(1).await;
+    let version = site.get(&path(x, "")).await.body["version"].clone();
+    let priority = site.request(Method::PUT, &path(x, "/priority"));
+    let priority = priority.json(&json!({"priority": 9, "version": version}));
+    assert_eq!(site.ask(priority).await.status, 200);
+    let refused = async |verb: &str, body: serde_json::Value| {
+        let answer = site.post(&path(x, verb), body).await;
+        assert_eq!((answer.status, answer.code()), (409, "version_conflict"), "{verb}");
+    };
+    refused("/hold", json!({"version": version})).await;
+    let tags = json!({"set": {"shop.a": "1"}, "version": version});
+    let tags = site.request(Method::PATCH, &path(x, "/tags")).json(&tags);
+    assert_eq!(site.ask(tags).await.code(), "version_conflict");
+    site.post(&path(x, "/hold"), json!({})).await;
+    refused("/unhold", json!({"version": version})).await;
+
+    let once = json!({"replays": 0});
+    for (verb, status) in [("cancel", "cancelled"), ("replay", "replayed")] {
+        let answer = site.post(&path(x, &format!("/{verb}")), once.clone()).await;
+        assert_eq!((answer.status, answer.body), (200, json!({"status": status})), "{verb}");
+    }
+    refused("/cancel", once.clone()).await;
+    assert_eq!(site.post(&path(x, "/replay"), once).await.status, 200);
+    assert_eq!(site.get(&path(x, "")).await.body["counts"]["replays"], json!(1));
+}
+
 #[tokio::test]
 async fn the_more_urgent_is_claimed_first() {
     let site = Site::open().await;

@@ -93,9 +93,9 @@ impl Caller<'_> {
             {"type": "fixed", "delay_ms": 10}}, "timeout_policy": {"attempt_timeout_ms": 500}});
         let policy = Policy::parse(&retry).unwrap();
         self.send(Create { policy, ..draft }).await.unwrap();
-        self.send(ChangePriority { id, priority: 7 }).await.unwrap();
-        self.send(Hold { id, reason: "wait".to_owned() }).await.unwrap();
-        self.send(Unhold { id }).await.unwrap();
+        self.send(ChangePriority { id, priority: 7, version: None }).await.unwrap();
+        self.send(Hold { id, reason: "wait".to_owned(), version: None }).await.unwrap();
+        self.send(Unhold { id, version: None }).await.unwrap();
 
         let fence = self.claim(1, id).await;
         self.send(Release { id, fence }).await.unwrap();
@@ -119,8 +119,10 @@ impl Caller<'_> {
         let fence = self.claim(6, id).await;
         let result = Some(Bytes::from_static(b"out"));
         self.send(Complete { id, fence, result, encoding: None }).await.unwrap();
-        self.send(Replay { id, reason: "again".to_owned() }).await.unwrap();
-        self.send(Cancel { id, reason: "enough".to_owned(), fence: None }).await.unwrap();
+        self.send(Replay { id, reason: "again".to_owned(), replays: None }).await.unwrap();
+        self.send(Cancel { id, reason: "enough".to_owned(), fence: None, replays: None })
+            .await
+            .unwrap();
     }
 }
 

@@ -74,7 +74,7 @@ async fn a_damaged_row_fails_only_the_commands_that_need_it() {
     let others = [world.create_with(json!({})).await, world.create_with(json!({})).await];
     tamper(&world, "update ff_exec_core set kind = '' where priority > 0");
     let ids = [others[0], damaged, others[1]];
-    let batch = ids.map(|id| ChangePriority { id, priority: 7 }.into()).to_vec();
+    let batch = ids.map(|id| ChangePriority { id, priority: 7, version: None }.into()).to_vec();
     let outcomes = world.batch(batch).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     let refused = outcomes[1].clone().unwrap_err();

@@ -150,7 +150,7 @@ async fn completing_and_cancelling_at_once_ends_it_once() {
         let (here, there) = (Arc::clone(&fleet.stores[0]), Arc::clone(&fleet.stores[1]));
         let fence = fences[&id];
         let one = tokio::spawn(async move { send(&here, complete(id, fence)).await });
-        let cancel = Cancel { id, reason: "stop".to_owned(), fence: None };
+        let cancel = Cancel { id, reason: "stop".to_owned(), fence: None, replays: None };
         let other = tokio::spawn(async move { send(&there, cancel.into()).await });
         let (one, other) = (one.await.unwrap(), other.await.unwrap());
         assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");

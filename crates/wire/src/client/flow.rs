@@ -162,7 +162,7 @@ impl From<ApplyEdge> for ApplyRequest {
 
 impl From<Edit> for TagsRequest {
     fn from(edit: Edit) -> Self {
-        Self { set: edit.set, remove: edit.remove }
+        Self { set: edit.set, remove: edit.remove, version: edit.version }
     }
 }
 

@@ -31,6 +31,8 @@ pub struct FlowLine {
     pub sealed: bool,
     /// Counts members and edges added.
     pub graph_revision: u64,
+    /// Counts changes.
+    pub version: u64,
     /// Members ever added.
     pub node_count: u32,
     /// Edges ever staged.
@@ -156,6 +158,7 @@ impl From<view::FlowSnapshot> for FlowSnapshot {
             state: flow.state,
             sealed: flow.sealed,
             graph_revision: flow.graph_revision,
+            version: flow.version,
             node_count: flow.node_count,
             edge_count: flow.edge_count,
             ended: EndedCounts { well, badly },

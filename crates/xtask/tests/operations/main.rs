@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use ff_core::Command;
 use list::{GROUPS, NO_COMMANDS, NO_METHODS, Operation};
 
 /// What the sources say.
@@ -122,8 +123,27 @@ impl Sources {
                 writeln!(page, "| `{name}` | {said} | {routes} | {commands} | {cases} |").unwrap();
             }
         }
-        page
+        page + &repeats()
     }
+}
+
+/// How a repeat of each command is recognised.
+fn repeats() -> String {
+    let mut page = String::from(
+        "\n## Commands that are sent again\n\n\
+        A caller that lost the reply to a command does not know whether it was carried out, and sends it \
+        again. So does a store that lost its connection between a commit and its reply. At once, a repeat \
+        is answered as its decision says. It may also come late, when something else happened in \
+        between: then it does nothing twice, and undoes nothing that came after. What tells it from a new \
+        command is said by the caller, over HTTP in the field of that name, or `Handle::as_seen` in \
+        the SDK; a store that sends a command again pins what it meant the first time.\n\n\
+        | command | is recognised by | a late repeat |\n|---|---|---|\n",
+    );
+    for (name, repeat) in Command::REPEATS {
+        assert!(!format!("{repeat:?}").contains('|'), "{name}: this would break the table");
+        writeln!(page, "| `{name}` | {} | {} |", repeat.by, repeat.late).unwrap();
+    }
+    page
 }
 
 fn read(path: &Path) -> String {

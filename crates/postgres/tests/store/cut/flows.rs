@@ -74,7 +74,7 @@ async fn by_hand(world: &World, name: &str) -> Command {
         }
         "set_edge_group_policy" => {
             let [downstream] = world.members(flow).await;
-            SetGroupPolicy { flow, downstream, policy: any_of() }.into()
+            SetGroupPolicy { flow, downstream, policy: any_of(), version: None }.into()
         }
         "seal_flow" => {
             world.member(flow).await;
