@@ -196,6 +196,7 @@ macro_rules! suite {
                 no_result_and_an_empty_result_differ
                 a_binary_result_is_kept_byte_for_byte
                 a_repeated_completion_keeps_the_first_result
+                a_repeated_completion_with_another_result_is_refused
                 nothing_a_worker_says_reopens_a_completed_one
                 completing_what_failed_tells_that_it_failed
                 a_completed_execution_leaves_no_duty_but_retention

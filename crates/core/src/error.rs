@@ -135,6 +135,9 @@ codes! {
     NodeConflict "node_conflict" Conflict false
         "The flow has a member with this name that was created with other content."
         "Use a new name, or send the original content."
+    ResultConflict "result_conflict" Conflict false
+        "The attempt was completed before, with another result, which stays."
+        "Read the result; do not complete it again."
     VersionConflict "version_conflict" Conflict false
         "It changed since the version, replay or save that the call names."
         "Read it; the call may have been carried out before. If not, send it for what is there now."

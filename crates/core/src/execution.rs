@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
-pub use crate::fingerprint::Fingerprint;
+pub use crate::fingerprint::{Fingerprint, ResultDigest};
 use crate::flow::Member;
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::PRIORITY_MAX;
@@ -351,6 +351,8 @@ pub enum Ending {
     Success {
         /// Whether there is a result to read.
         result: bool,
+        /// What tells a repeat of it from another; nothing if it ended before that was kept.
+        digest: Option<ResultDigest>,
     },
     /// It failed and no retry was left or allowed.
     Failed(Failure),

@@ -208,7 +208,7 @@ impl BlobRef {
     pub fn result(x: &Execution) -> Option<Self> {
         match &x.state {
             State::Terminal(Terminal {
-                ending: Ending::Success { result: true },
+                ending: Ending::Success { result: true, .. },
                 attempt: Some(attempt),
                 ..
             }) => Some(Self::Result(x.id, attempt.index)),

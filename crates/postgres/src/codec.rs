@@ -289,6 +289,7 @@ pub fn read_row<'r>(r: &mut Reader<'r>) -> Result<ExecutionRow<'r>, StoreError> 
         failure_reason: r.take("failure_reason")?,
         failure_category: r.take("failure_category")?,
         has_result: r.take("has_result")?,
+        result_digest: r.take("result_digest")?,
         cancelled_by: r.take("cancelled_by")?,
         end_reason: r.take("end_reason")?,
         terminal_at_ms: r.take("terminal_at_ms")?,
@@ -395,7 +396,7 @@ pub fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
     r.bytes(here.map(|(_, bytes)| bytes.as_ref()));
 }
 
-/// Executions to update, as `ff_execution_row`.
+/// Executions to update, as `ff_execution_row_9`.
 pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);
@@ -409,7 +410,7 @@ pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     })
 }
 
-/// Executions to insert, as `ff_new_execution_row`.
+/// Executions to insert, as `ff_new_execution_row_9`.
 pub fn inserts(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);
@@ -468,6 +469,7 @@ fn mutable(x: &ToWrite<'_>, r: &mut Record<'_>) {
     r.text(x.failure_reason);
     r.text(x.failure_category);
     r.bool(x.has_result);
+    r.long(x.result_digest);
     r.text(x.cancelled_by);
     r.text(x.end_reason);
     r.long(x.terminal_at_ms);

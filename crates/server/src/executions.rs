@@ -122,7 +122,7 @@ fn result_of(x: &Execution) -> Result<Option<BlobRef>, Refused> {
         }
     };
     match &terminal.ending {
-        Ending::Success { result } => {
+        Ending::Success { result, .. } => {
             let attempt = terminal.attempt.as_ref().filter(|_| *result);
             Ok(attempt.map(|attempt| BlobRef::Result(x.id, attempt.index)))
         }

@@ -16,7 +16,7 @@ use ff_core::state::{Phase, PublicState, StateVector, TerminalOutcome};
 use ff_core::text::Encoding;
 use serde_json::json;
 
-use super::calls::{cancellation, completion, progress, retrying, worker_calls};
+use super::calls::{SIZES, cancellation, completion, progress, retrying, worker_calls};
 use crate::world::{World, code};
 
 /// Progress is there for people to see, and changes nothing else.
@@ -102,7 +102,9 @@ pub async fn no_result_and_an_empty_result_differ(w: Arc<World>) {
         let encoding = None;
         let done = w.run(Complete { id, fence, result, encoding }).await;
         assert_eq!(done, Ok(()));
-        assert_eq!(w.ending(id).await.ending, Ending::Success { result: has });
+        assert!(
+            matches!(w.ending(id).await.ending, Ending::Success { result, .. } if result == has)
+        );
         assert_eq!(w.blob(BlobRef::Result(id, 0)).await, stored);
     }
 }
@@ -120,13 +122,45 @@ pub async fn a_binary_result_is_kept_byte_for_byte(w: Arc<World>) {
     assert_eq!((&found[0].bytes, &found[0].encoding), (&bytes, &encoding));
 }
 
-/// A worker that lost the answer may say it again; what it said first counts.
+/// A worker that lost the answer may say it again. With another result it is told so, of large results
+/// as of small ones and of none; what it said first counts.
+pub async fn a_repeated_completion_with_another_result_is_refused(w: Arc<World>) {
+    let encoding = |name: &str| Encoding::new(name).ok();
+    for size in SIZES {
+        let (id, fence) = w.running(json!({})).await;
+        let first = Complete { encoding: encoding("a"), ..completion(id, fence, &vec![1; size]) };
+        assert_eq!(w.run(first.clone()).await, Ok(()));
+        let before = w.rows();
+        w.pass(1_000);
+        let others = [
+            completion(id, fence, &vec![2; size]),
+            completion(id, fence, &vec![1; size + 1]),
+            Complete { encoding: encoding("b"), ..first.clone() },
+            Complete { encoding: None, ..first.clone() },
+            Complete { encoding: None, result: None, ..first.clone() },
+        ];
+        for other in others {
+            let refused = w.run(other).await.expect_err("it is another result");
+            assert_eq!(refused.code, Code::ResultConflict);
+            let outcome = refused.standing.and_then(|standing| standing.outcome);
+            assert_eq!(outcome, Some(TerminalOutcome::Success));
+        }
+        assert_eq!(w.run(first).await, Ok(()), "the same is success again");
+        assert_eq!(w.rows(), before);
+    }
+    let (id, fence) = w.running(json!({})).await;
+    let empty = Complete { id, fence, result: None, encoding: None };
+    assert_eq!(w.run(empty).await, Ok(()));
+    assert_eq!(code(w.run(completion(id, fence, b"late")).await), Code::ResultConflict);
+}
+
+/// The first result is the one that is read, and its completion is told once.
 pub async fn a_repeated_completion_keeps_the_first_result(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     assert_eq!(w.run(completion(id, fence, b"first")).await, Ok(()));
     let at = w.ending(id).await.at;
     w.pass(1_000);
-    assert_eq!(w.run(completion(id, fence, b"second")).await, Ok(()));
+    assert_eq!(code(w.run(completion(id, fence, b"second")).await), Code::ResultConflict);
     assert_eq!(w.ending(id).await.at, at);
     assert_eq!(w.blob(BlobRef::Result(id, 0)).await.as_deref(), Some(&b"first"[..]));
     assert_eq!(w.event_names(id).await, ["completion"]);

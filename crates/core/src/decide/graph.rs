@@ -57,7 +57,7 @@ impl End {
         match &x.state {
             State::Terminal(Terminal { ending, .. }) => Some(Self {
                 outcome: Some(ending.outcome()),
-                result: matches!(ending, Ending::Success { result: true }),
+                result: matches!(ending, Ending::Success { result: true, .. }),
             }),
             State::Runnable(_) | State::Active(_) | State::Suspended(_) => None,
         }

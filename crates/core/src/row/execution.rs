@@ -10,7 +10,7 @@ use super::{absent, corrupt, execution_id, failure_of, number, parse, present, s
 use crate::backend::StoreError;
 use crate::execution::{
     Active, Attempt, Counts, Ending, Execution, Facts, Failure, Fingerprint, Hold, Lease, Next,
-    Priority, Progress, Runnable, Spec, State, Suspended, Tags, Terminal, Wait,
+    Priority, Progress, ResultDigest, Runnable, Spec, State, Suspended, Tags, Terminal, Wait,
 };
 use crate::flow::Member;
 use crate::ids::{ExecutionId, FlowId};
@@ -71,6 +71,7 @@ pub struct ExecutionRow<'a> {
     pub failure_reason: Option<&'a str>,
     pub failure_category: Option<&'a str>,
     pub has_result: Option<bool>,
+    pub result_digest: Option<i64>,
     pub cancelled_by: Option<&'a str>,
     pub end_reason: Option<&'a str>,
     pub terminal_at_ms: Option<i64>,
@@ -193,7 +194,10 @@ impl<'a> ExecutionRow<'a> {
         self.terminal_at_ms = Some(t.at.0);
         self.retain_until_ms = Some(t.retain_until.0);
         match &t.ending {
-            Ending::Success { result } => self.has_result = Some(*result),
+            Ending::Success { result, digest } => {
+                self.has_result = Some(*result);
+                self.result_digest = digest.map(|digest| digest.0);
+            }
             Ending::Failed(failure) => self = self.failure(failure),
             Ending::Cancelled { by, reason } => {
                 self.cancelled_by = Some(by.as_str());
@@ -388,7 +392,8 @@ impl<'a> ExecutionRow<'a> {
         let reason = || present("end_reason", self.end_reason).map(str::to_owned);
         let ending = match parse("outcome", outcome)? {
             TerminalOutcome::Success => {
-                Ending::Success { result: present("has_result", self.has_result)? }
+                let result = present("has_result", self.has_result)?;
+                Ending::Success { result, digest: self.result_digest.map(ResultDigest) }
             }
             TerminalOutcome::Failed => {
                 Ending::Failed(present("failure_reason", self.read_failure()?)?)

@@ -185,7 +185,7 @@ impl Store {
         let lines: Vec<_> = lines.map(|(_, index)| *index).collect();
         law(lines == over, || format!("history has {lines:?}, not {over:?}: {x:#?}"))?;
         if let (State::Terminal(terminal), Some(index)) = (&x.state, current)
-            && terminal.ending == (Ending::Success { result: true })
+            && matches!(terminal.ending, Ending::Success { result: true, .. })
         {
             let kept = self.blobs.contains_key(&BlobRef::Result(x.id, index));
             law(kept, || format!("the result of {x:#?} is lost"))?;

@@ -7,7 +7,7 @@ insert into ff_exec_core (
     started_at_ms, updated_at_ms, phase, outcome, next_attempt, wait_until_ms, wait_reason,
     held_reason, held_at_ms, gated, lease_end, attempt_index, attempt_kind, worker_id,
     worker_instance_id, attempt_started_at_ms, attempt_ran_ms, claim_id, resumed, timeout_at_ms,
-    failure_reason, failure_category, has_result, cancelled_by, end_reason, terminal_at_ms,
+    failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason, terminal_at_ms,
     retain_until_ms
 )
-select * from unnest($1::ff_new_execution_row[])
+select * from unnest($1::ff_new_execution_row_9[])

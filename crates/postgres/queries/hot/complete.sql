@@ -9,12 +9,13 @@ with put as (
         phase = 'terminal', outcome = 'success', lease_end = 'completed',
         attempt_ran_ms = i.attempt_ran_ms, claim_id = null, resumed = null,
         timeout_at_ms = null, failure_reason = null, failure_category = null,
-        has_result = i.result is not null, terminal_at_ms = $3,
+        has_result = i.result is not null, result_digest = i.result_digest,
+        terminal_at_ms = $3,
         retain_until_ms = i.retain_until_ms,
         result_attempt = case when i.result is null then x.result_attempt else x.attempt_index end,
         result_encoding = coalesce(i.result_encoding, x.result_encoding),
         result = coalesce(i.result, x.result)
-    from unnest($1::ff_completed_row[]) i
+    from unnest($1::ff_completed_row_9[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before and x.epoch < i.epoch
     returning

@@ -20,12 +20,13 @@ with put as (
         attempt_started_at_ms = i.attempt_started_at_ms, attempt_ran_ms = i.attempt_ran_ms,
         claim_id = i.claim_id, resumed = i.resumed, timeout_at_ms = i.timeout_at_ms,
         failure_reason = i.failure_reason, failure_category = i.failure_category,
-        has_result = i.has_result, cancelled_by = i.cancelled_by, end_reason = i.end_reason,
+        has_result = i.has_result, result_digest = i.result_digest,
+        cancelled_by = i.cancelled_by, end_reason = i.end_reason,
         terminal_at_ms = i.terminal_at_ms, retain_until_ms = i.retain_until_ms,
         result_attempt = coalesce(i.result_attempt, x.result_attempt),
         result_encoding = coalesce(i.result_encoding, x.result_encoding),
         result = coalesce(i.result, x.result)
-    from unnest($1::ff_execution_row[]) i
+    from unnest($1::ff_execution_row_9[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before and x.epoch <= i.epoch
     returning x.partition_key, x.execution_id, x.ctid as at

@@ -9,7 +9,7 @@ select
     x.phase, x.outcome, x.next_attempt, x.wait_until_ms, x.wait_reason, x.held_reason,
     x.held_at_ms, x.gated, x.lease_end, x.attempt_index, x.attempt_kind, x.worker_id,
     x.worker_instance_id, x.attempt_started_at_ms, x.attempt_ran_ms, x.resumed,
-    x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.cancelled_by,
+    x.timeout_at_ms, x.failure_reason, x.failure_category, x.has_result, x.result_digest, x.cancelled_by,
     x.end_reason, x.terminal_at_ms, x.retain_until_ms,
     s.partition_key, s.execution_id, s.suspension_id, s.epoch, s.attempt_index,
     s.primary_waitpoint_id, s.condition, s.resume_delay_ms, s.reason, s.requested_by, s.since_ms,

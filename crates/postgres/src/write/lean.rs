@@ -167,11 +167,12 @@ impl Rows<'_> {
             r.long(x.attempt_ran_ms);
             r.long(x.retain_until_ms);
             here(row.result(), r);
+            r.long(x.result_digest);
             r.uuid(Some(lease.lease.claim_id));
             r.long(lease.lease.until.0);
             r.int(i64::try_from(*turn).unwrap_or(i64::MAX));
         });
-        let params = Params::new().rows("ff_completed_row", rows).count(done.len()).number(at.0);
+        let params = Params::new().rows("ff_completed_row_9", rows).count(done.len()).number(at.0);
         Some(Step::Run(hot::complete, params))
     }
 }

@@ -193,6 +193,7 @@ fn read_execution(r: &Row) -> ff_core::Execution {
         failure_reason: get(r, "failure_reason"),
         failure_category: get(r, "failure_category"),
         has_result: get(r, "has_result"),
+        result_digest: get(r, "result_digest"),
         cancelled_by: get(r, "cancelled_by"),
         end_reason: get(r, "end_reason"),
         terminal_at_ms: get(r, "terminal_at_ms"),

@@ -8,7 +8,7 @@ select
     x.wait_reason, x.held_reason, x.held_at_ms, x.gated, x.lease_end, x.attempt_index,
     x.attempt_kind, x.worker_id, x.worker_instance_id, x.attempt_started_at_ms,
     x.attempt_ran_ms, x.resumed, x.timeout_at_ms, x.failure_reason, x.failure_category,
-    x.has_result, x.cancelled_by, x.end_reason, x.terminal_at_ms, x.retain_until_ms,
+    x.has_result, x.result_digest, x.cancelled_by, x.end_reason, x.terminal_at_ms, x.retain_until_ms,
     l.epoch as lease_epoch, l.claim_id, l.acquired_at_ms, l.renewed_at_ms, l.until_ms,
     l.check_at_ms
 from ff_exec_core x

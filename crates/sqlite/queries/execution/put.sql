@@ -7,12 +7,12 @@ insert into ff_exec_core (
     flow_id, node, input_from, started_at_ms, updated_at_ms, phase, outcome, next_attempt,
     wait_until_ms, wait_reason, held_reason, held_at_ms, gated, lease_end, attempt_index,
     attempt_kind, worker_id, worker_instance_id, attempt_started_at_ms, attempt_ran_ms, resumed,
-    timeout_at_ms, failure_reason, failure_category, has_result, cancelled_by, end_reason,
+    timeout_at_ms, failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason,
     terminal_at_ms, retain_until_ms
 ) values (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38,
-    ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51
+    ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52
 )
 on conflict (partition_key, execution_id) do update set
     version = excluded.version, priority = excluded.priority, tags = excluded.tags,
@@ -33,6 +33,7 @@ on conflict (partition_key, execution_id) do update set
     attempt_ran_ms = excluded.attempt_ran_ms, resumed = excluded.resumed,
     timeout_at_ms = excluded.timeout_at_ms, failure_reason = excluded.failure_reason,
     failure_category = excluded.failure_category, has_result = excluded.has_result,
+    result_digest = excluded.result_digest,
     cancelled_by = excluded.cancelled_by, end_reason = excluded.end_reason,
     terminal_at_ms = excluded.terminal_at_ms, retain_until_ms = excluded.retain_until_ms
-where ff_exec_core.version = ?52
+where ff_exec_core.version = ?53

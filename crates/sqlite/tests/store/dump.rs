@@ -144,6 +144,7 @@ fn read_execution(r: &Row<'_>) -> ff_core::Execution {
         failure_reason: maybe_text(r, "failure_reason"),
         failure_category: maybe_text(r, "failure_category"),
         has_result: get(r, "has_result"),
+        result_digest: get(r, "result_digest"),
         cancelled_by: maybe_text(r, "cancelled_by"),
         end_reason: maybe_text(r, "end_reason"),
         terminal_at_ms: get(r, "terminal_at_ms"),
