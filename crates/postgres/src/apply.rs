@@ -84,13 +84,17 @@ pub struct Tape {
     pins: Pins,
     /// The same, once the reply to their commit was lost.
     lost: Pins,
+    /// Whom commits whose replies were lost may concern.
+    doubts: BTreeSet<Interest>,
 }
 
 impl Tape {
     /// What was written may have been committed, and others may have gone on from there: what the batch meant
     /// holds from now on. `place` is that of a command in the whole batch.
-    fn lose(&mut self, trouble: &Trouble, place: impl Fn(usize) -> usize) {
+    fn lose(&mut self, trouble: &Trouble, set: &WriteSet, place: impl Fn(usize) -> usize) {
         if matches!(trouble, Trouble::Lost(_)) {
+            let doubts = Interest::ALL.into_iter().filter(|interest| concerns(set, *interest));
+            self.doubts.extend(doubts);
             self.lost
                 .extend(std::mem::take(&mut self.pins).into_iter().map(|(at, c)| (place(at), c)));
         }
@@ -189,10 +193,16 @@ impl State {
         self.held.given(claimed);
     }
 
-    /// Nobody knows what became of a batch: what it touched must be read again.
-    pub fn doubt(&self, set: &WriteSet) {
+    /// A batch failed: what it touched must be read again. If its reply was lost, it may have been committed:
+    /// those that wait for what it wrote are woken as if it were, here and in other processes. If it was
+    /// not, they find nothing.
+    pub fn doubt(&self, set: &WriteSet, trouble: &Trouble) {
         self.held.forget(set);
         self.graphs.forget(set);
+        if std::env::var("OPS_OFF").is_err() && matches!(trouble, Trouble::Lost(_)) {
+            self.heads.drop_floors();
+            self.signals.committed(false, |interest| concerns(set, interest));
+        }
     }
 }
 
@@ -229,7 +239,13 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
             | Trouble::Wide
             | Trouble::Poison(_)
             | Trouble::Lost(_),
-        ) => locked(state, Cow::Borrowed(batch), &mut tape).await,
+        ) => {
+            let done = locked(state, Cow::Borrowed(batch), &mut tape).await;
+            // A waiter that was woken when the reply was lost may have scanned before the commit. The repeat
+            // waited for it, found everything done, and wrote nothing that would wake anybody.
+            state.signals.committed(false, |interest| tape.doubts.contains(&interest));
+            done
+        }
     }
 }
 
@@ -276,8 +292,8 @@ async fn fast(
             Ok(Some(outcomes))
         }
         Err(trouble) => {
-            state.doubt(&set);
-            tape.lose(&trouble, |at| at);
+            state.doubt(&set, &trouble);
+            tape.lose(&trouble, &set, |at| at);
             session.settle().await;
             Err(trouble)
         }
@@ -425,8 +441,8 @@ async fn once(
     let mut steps = rows.fewest();
     steps.push(Step::Commit);
     if let Err(trouble) = session.fly(&steps).await {
-        state.doubt(&set);
-        tape.lose(&trouble, |at| places[at]);
+        state.doubt(&set, &trouble);
+        tape.lose(&trouble, &set, |at| places[at]);
         session.settle().await;
         return Err(trouble);
     }

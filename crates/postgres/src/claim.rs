@@ -171,7 +171,7 @@ async fn grant(
     let answers = match landed {
         Ok(answers) => answers,
         Err(trouble) => {
-            state.doubt(&set);
+            state.doubt(&set, &trouble);
             return Err(trouble);
         }
     };

@@ -3,19 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ff_backend_postgres::Options;
 use ff_conformance::World;
-use ff_core::ExecutionId;
 use ff_core::backend::Interest;
 use ff_core::event::{Cursor, Filter};
+use ff_core::{Command, ExecutionId};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
+use crate::line::{Cut, Line};
 use crate::server;
 use crate::stores::{Stores, ask, create, draft};
 
@@ -99,6 +100,61 @@ async fn a_waiter_wakes_for_what_another_store_commits() {
     assert!(!reader.is_finished(), "a creation is no event");
     here.cancel(id).await.unwrap();
     assert_eq!(soon(reader).await, id);
+}
+
+/// The reply to a commit is lost; sent again, it finds everything done and writes nothing.
+#[tokio::test]
+async fn a_waiter_wakes_for_what_was_committed_without_a_reply() {
+    let stores = Stores::new();
+    let line = Line::new().await;
+    let url = format!("{}&application_name={}", line.url(), app(&stores, "a"));
+    let here = Options { url, poll: NEVER, ..stores.options() };
+    let here = Arc::new(stores.world(here).await);
+    let there = named(&stores, "b", NEVER).await;
+    let workers = [waiting_worker(&here), waiting_worker(&there)];
+    let readers = [waiting_reader(&here), waiting_reader(&there)];
+    let db = server::connect().await;
+    for store in ["a", "b"] {
+        idling(&db, &app(&stores, store), 0).await;
+    }
+    // Each looks once more when it has said that it idles.
+    settle(&line).await;
+    let drafts = [draft(&here), draft(&here)];
+    let ids = drafts.iter().map(|draft| draft.id).collect::<BTreeSet<_>>();
+    line.arm(Cut::AfterCommit);
+    let begun = Instant::now();
+    let made = here.batch(drafts.map(Command::from).to_vec()).await;
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    assert_eq!(line.cuts(), 1);
+    let mut taken = BTreeSet::new();
+    for worker in workers {
+        taken.insert(soon(worker).await);
+    }
+    println!("claimed {} ms after a creation without a reply", begun.elapsed().as_millis());
+    assert_eq!(taken, ids);
+    assert!(readers.iter().all(|reader| !reader.is_finished()), "a creation is no event");
+    settle(&line).await;
+
+    let id = taken.pop_first().unwrap();
+    line.arm(Cut::AfterCommit);
+    let begun = Instant::now();
+    here.cancel(id).await.unwrap();
+    assert_eq!(line.cuts(), 2);
+    for reader in readers {
+        assert_eq!(soon(reader).await, id);
+    }
+    println!("read {} ms after an end without a reply", begun.elapsed().as_millis());
+}
+
+/// Waits until nothing is said on a line: who was woken has looked.
+async fn settle(line: &Line) {
+    let mut said = line.statements();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if std::mem::replace(&mut said, line.statements()) == said {
+            return;
+        }
+    }
 }
 
 #[tokio::test]
