@@ -361,7 +361,7 @@ async fn locked(
         tracing::debug!(?trouble, commands = batch.len(), "a batch is tried again");
         match trouble {
             Trouble::Locked(cause) if batch.len() > 1 => {
-                return Box::pin(divide(state, batch, cause)).await;
+                return Box::pin(divide(state, &batch, cause)).await;
             }
             Trouble::Guard | Trouble::Busy(_) | Trouble::Locked(_) => {
                 tries += 1;
@@ -369,13 +369,13 @@ async fn locked(
                 if tries == TRIES {
                     return match trouble.into_error() {
                         StoreError::RetryExhausted { cause } if batch.len() > 1 => {
-                            Box::pin(divide(state, batch, cause)).await
+                            Box::pin(divide(state, &batch, cause)).await
                         }
                         error => Err(error),
                     };
                 }
             }
-            Trouble::Wide => return halve(state, batch).await,
+            Trouble::Wide => return halve(state, &batch).await,
             Trouble::Lost(_) => match resends.next() {
                 Some(pause) => tokio::time::sleep(Duration::from_millis(*pause)).await,
                 None => return Err(trouble.into_error()),

@@ -4,6 +4,7 @@
 //! nothing is done at once. What is left over waits a little longer, and is then refused as
 //! contended: it may be sent again.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,8 @@ impl Division<'_> {
     /// Tries a part; whether nobody was in the way.
     async fn attempt(&mut self, part: Range<usize>, brief: bool) -> Result<bool, StoreError> {
         let commands = &self.batch[part.clone()];
-        let outcomes = match again(self.state, commands, brief).await {
+        let mut tape = Tape::default();
+        let outcomes = match again(self.state, commands, brief, &mut tape).await {
             Ok(outcomes) => outcomes,
             Err(Trouble::Locked(cause) | Trouble::Busy(cause)) => {
                 self.cause = cause;
@@ -78,7 +80,8 @@ impl Division<'_> {
             Err(Trouble::Guard) => return Ok(false),
             Err(Trouble::Broken(error)) => return Err(error),
             Err(Trouble::Wide | Trouble::Poison(_) | Trouble::Lost(_)) => {
-                Box::pin(locked(self.state, commands, &mut Tape::default())).await?
+                // What the lost try decided on is pinned on the tape.
+                Box::pin(locked(self.state, Cow::Borrowed(commands), &mut tape)).await?
             }
         };
         for (done, outcome) in self.done[part].iter_mut().zip(outcomes) {
@@ -105,10 +108,15 @@ fn halves(part: &Range<usize>) -> [Range<usize>; 2] {
 }
 
 /// One try, begun anew as often as more turns out to be needed.
-async fn again(state: &State, commands: &[Command], brief: bool) -> Result<Vec<Outcome>, Trouble> {
-    let (mut tape, mut known) = (Tape::default(), Known { brief, ..Known::default() });
+async fn again(
+    state: &State,
+    commands: &[Command],
+    brief: bool,
+    tape: &mut Tape,
+) -> Result<Vec<Outcome>, Trouble> {
+    let mut known = Known { brief, ..Known::default() };
     for _ in 0..=TRIES {
-        if let Some(outcomes) = once(state, commands, &mut tape, &mut known).await? {
+        if let Some(outcomes) = once(state, commands, tape, &mut known).await? {
             return Ok(outcomes);
         }
     }
