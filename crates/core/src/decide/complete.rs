@@ -1,7 +1,7 @@
 //! Complete: the holder ends the execution with success.
 //!
-//! Sent twice with the fence that ended the attempt: success again if the result is the
-//! same, else a conflict. The first result stays; of one that was stored before digests were, nothing is compared.
+//! Sent twice with the fence that ended the attempt: success again if the result is the same, else a
+//! conflict. The first result stays. Of one that ended before digests were kept, nothing is compared.
 
 use bytes::Bytes;
 

@@ -14,8 +14,8 @@ with put as (
         attempt_started_at_ms = i.attempt_started_at_ms, attempt_ran_ms = i.attempt_ran_ms,
         claim_id = i.claim_id, resumed = i.resumed, timeout_at_ms = i.timeout_at_ms,
         failure_reason = i.failure_reason, failure_category = i.failure_category,
-        has_result = null, result_digest = null, cancelled_by = null, end_reason = null, terminal_at_ms = null,
-        retain_until_ms = null
+        has_result = null, result_digest = null, cancelled_by = null, end_reason = null,
+        terminal_at_ms = null, retain_until_ms = null
     from unnest($1::ff_claim_row[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before and x.epoch < i.epoch

@@ -33,7 +33,7 @@ const STEERING: &[Operation] = &[
 ];
 
 const WORKING: &[Operation] = &[
-    ("claim", "claim", "", "claim claim_id reclaim promotion"),
+    ("claim", "claim", "", "claim claim_id reclaim promotion flow_starts"),
     ("renew_lease", "renew_leases", "", "lease clock"),
     ("renew_leases", "renew_leases", "", "lease clock"),
     ("report_progress", "report_progress report", "", "complete repeats"),
