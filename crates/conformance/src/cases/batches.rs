@@ -157,7 +157,7 @@ pub async fn two_completions_in_one_batch_are_one_ending(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let batch =
         vec![completion(id, fence, b"first").into(), completion(id, fence, b"second").into()];
-    assert_eq!(codes(&w, batch).await, [None, None]);
+    assert_eq!(codes(&w, batch).await, [None, Some(Code::ResultConflict)]);
     assert_eq!(w.event_names(id).await, ["completion"]);
     assert_eq!(w.blob(BlobRef::Result(id, 0)).await.as_deref(), Some(&b"first"[..]));
 }

@@ -39,17 +39,23 @@ fn lapse(life: &mut Life) -> LeaseChecked {
 }
 
 #[test]
-fn a_completion_may_be_repeated_and_the_first_result_stays() {
+fn a_completion_may_be_repeated_with_the_same_result_only() {
     let mut life = active();
     life.tell(complete(life.id, life.fence));
     let blob = &life.written.blobs[0];
     assert_eq!(blob.at, BlobRef::Result(life.id, 0));
     life.pass(10 * LEASE_TTL_MS);
     life.repeat(complete(life.id, life.fence));
-    life.repeat(Complete {
-        result: Some(Bytes::from_static(b"another")),
-        ..complete(life.id, life.fence)
-    });
+    let result = Some(Bytes::from_static(b"another"));
+    for other in [result, None] {
+        let refused = life.refused(Complete { result: other, ..complete(life.id, life.fence) });
+        assert_eq!(refused.code, Code::ResultConflict);
+    }
+    // Of what ended before digests were kept, nothing is compared.
+    let Some(Some(x)) = life.world.rows.executions.get_mut(&life.id) else { panic!("it is there") };
+    let State::Terminal(terminal) = &mut x.state else { panic!("it has ended") };
+    terminal.ending = Ending::Success { result: true, digest: None };
+    life.repeat(Complete { result: None, ..complete(life.id, life.fence) });
 }
 
 #[test]

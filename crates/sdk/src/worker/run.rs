@@ -183,6 +183,7 @@ fn says_that_it_is_lost(error: &Error) -> bool {
         Code::LeaseRevoked,
         Code::ExecutionNotActive,
         Code::ExecutionNotFound,
+        Code::ResultConflict,
         Code::Closed,
     ];
     lost.iter().any(|code| error.is(*code))
