@@ -31,7 +31,12 @@ pub fn told(event: &Event, since: impl Fn(Millis) -> String) -> Option<String> {
                 since(*retry_at)
             )
         }
-        Event::LeaseExpired { worker, .. } => format!("the lease of {} ran out", name_of(worker)),
+        Event::LeaseExpired { worker, retry_at: None, .. } => {
+            format!("the lease of {} ran out", name_of(worker))
+        }
+        Event::LeaseExpired { worker, retry_at: Some(at), .. } => {
+            format!("the lease of {} ran out; taken over from {} on", name_of(worker), since(*at))
+        }
         Event::LeaseRevoked { worker, reason, .. } => {
             format!("the lease of {} was revoked: {reason}", name_of(worker))
         }

@@ -257,6 +257,11 @@ macro_rules! suite {
                 the_default_cap_is_a_hundred
                 retries_and_reclaims_are_counted_apart
                 the_old_lease_does_not_haunt_the_new_holder
+                lost_in_a_row_it_waits_longer_each_time
+                a_step_ends_the_row_of_lost_leases
+                a_report_of_progress_ends_the_row_of_lost_leases
+                a_pause_ends_the_row_of_lost_leases
+                a_revoked_lease_counts_and_waits_for_nothing
                 a_renewed_lease_is_not_taken_over
                 a_cap_of_zero_fails_at_the_first_loss
                 a_replay_counts_reclaims_from_zero

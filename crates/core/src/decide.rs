@@ -69,7 +69,7 @@ use crate::flow::Dispatch;
 use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::{self, Config, DURATION_MS_MAX};
-use crate::policy::FailureClass;
+use crate::policy::{FailureClass, reclaim_delay_ms};
 use crate::text;
 use crate::time::Millis;
 
@@ -359,7 +359,7 @@ impl Parting<'_> {
         let attempt_index = active.attempt.index;
         let worker = active.attempt.worker.clone();
         let kind = match self.how {
-            LeaseEnd::Expired => EventKind::LeaseExpired { attempt_index, worker },
+            LeaseEnd::Expired => EventKind::LeaseExpired { attempt_index, worker, retry_at: None },
             LeaseEnd::Revoked => {
                 EventKind::LeaseRevoked { attempt_index, worker, reason: self.reason.to_owned() }
             }
@@ -481,6 +481,8 @@ fn fail_attempt(
     events.push(Event::new(x, at, event));
     let mut waiting = requeue(x, Next::Retry(failure), Some(wait), parting.how, at);
     waiting.counts.retries += 1;
+    // It came to an end of its own: leases lost before it are not lost in a row with later ones.
+    waiting.counts.reclaims = 0;
     let next_attempt_index = waiting.counts.attempts;
     let effects =
         Effects { execution: Some(waiting), attempt: Some(attempt), events, ..Effects::default() };
@@ -507,10 +509,37 @@ pub enum Lost {
     ReclaimsExhausted,
 }
 
-/// Takes the lease away: another worker will take over, unless it was lost too often.
-fn lose_lease(x: &Execution, active: &Active, parting: Parting<'_>, cx: &Cx<'_>) -> Change<Lost> {
+/// The rows on which it depends what a lost lease leads to.
+fn lost_lease_keys(id: ExecutionId, have: &WorkingSet) -> Vec<Key> {
+    let mut keys = vec![Key::Execution(id)];
+    if let Ok(State::Active(active)) = have.execution(id).map(|x| &x.state) {
+        keys.push(Key::Stepped(id, active.attempt.index));
+    }
+    keys
+}
+
+/// Whether the running attempt left anything that lasts: a step, a pause that is over, or a report
+/// of progress.
+fn progressed(x: &Execution, active: &Active, have: &WorkingSet) -> bool {
+    active.resumed || x.progress.is_some() || have.has_stepped(x.id, active.attempt.index)
+}
+
+/// Takes the lease away: another worker will take over, unless it was lost too often in a row.
+///
+/// A lease that is lost for the first time since the execution made progress is taken over at once,
+/// for workers do crash. Work that is lost again and again without progress is likely to be what
+/// kills its workers: it waits longer each time. An operator who revokes a lease wants another
+/// worker now: that counts, and waits for nothing.
+fn lose_lease(
+    x: &Execution,
+    active: &Active,
+    parting: Parting<'_>,
+    have: &WorkingSet,
+    cx: &Cx<'_>,
+) -> Change<Lost> {
     let at = cx.at(x);
-    if x.counts.reclaims >= x.spec.policy.max_reclaims() {
+    let lost_before = if progressed(x, active, have) { 0 } else { x.counts.reclaims };
+    if lost_before >= x.spec.policy.max_reclaims() {
         let failure = Failure {
             reason: "max_reclaims_exceeded".to_owned(),
             category: text::Category::new("infra_crash").expect("a valid category"),
@@ -519,12 +548,19 @@ fn lose_lease(x: &Execution, active: &Active, parting: Parting<'_>, cx: &Cx<'_>)
         return Change { reply: Lost::ReclaimsExhausted, effects };
     }
     let record = active.attempt.record(x.id, at, AttemptOutcome::Interrupted, None);
-    let mut waiting = requeue(x, Next::Reclaim, None, parting.how, at);
-    waiting.counts.reclaims += 1;
+    let delay_ms = reclaim_delay_ms(lost_before).filter(|_| parting.how == LeaseEnd::Expired);
+    let until = delay_ms.map(|ms| at.plus(ms));
+    let wait = until.map(|until| Wait { until, reason: WaitReason::RetryBackoff });
+    let mut waiting = requeue(x, Next::Reclaim, wait, parting.how, at);
+    waiting.counts.reclaims = lost_before + 1;
+    let mut event = parting.event(x, active, at);
+    if let Some(EventKind::LeaseExpired { retry_at, .. }) = event.as_mut().map(|e| &mut e.kind) {
+        *retry_at = until;
+    }
     let effects = Effects {
         execution: Some(waiting),
         attempt: Some(record),
-        events: parting.event(x, active, at).into_iter().collect(),
+        events: event.into_iter().collect(),
         ..Effects::default()
     };
     Change { reply: Lost::Requeued, effects }

@@ -93,6 +93,9 @@ pub enum EventKind {
         attempt_index: u32,
         /// Who held it.
         worker: Worker,
+        /// When another worker may take over, if not at once.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Millis>,
     },
     /// A lease was taken away.
     LeaseRevoked {

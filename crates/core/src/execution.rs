@@ -78,7 +78,7 @@ pub struct Counts {
     pub attempts: u32,
     /// Retries since the creation or the last replay.
     pub retries: u32,
-    /// Lost leases since the creation or the last replay.
+    /// Leases lost in a row: since the creation, the last replay, or the last progress.
     pub reclaims: u32,
     /// Replays.
     pub replays: u32,
@@ -212,7 +212,7 @@ pub enum Next {
 }
 
 words! {
-    /// Why a runnable execution waits for a time.
+    /// Why a runnable execution waits for a time. The backoff is that of a reclaim if one comes next.
     WaitReason { Delay = "delay", RetryBackoff = "retry_backoff", ResumeDelay = "resume_delay" }
 }
 

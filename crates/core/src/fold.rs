@@ -48,6 +48,8 @@ pub enum Key {
     Consumer(ConsumerName),
     /// A step of an execution.
     Step(ExecutionId, u32),
+    /// Whether an attempt of an execution recorded a step.
+    Stepped(ExecutionId, u32),
     /// The input of an execution that may be started in the batch that lets it go.
     Input(ExecutionId),
     /// Whether some durable consumer has yet to deal with an event of an execution, as of before
@@ -116,6 +118,8 @@ pub struct WorkingSet {
     /// Whether some consumer has yet to deal with an event of these executions.
     pub unseen: BTreeMap<ExecutionId, bool>,
     /// Inputs.
+    /// Whether an attempt of an execution recorded a step, as of before the batch.
+    pub stepped: BTreeMap<(ExecutionId, u32), bool>,
     pub inputs: BTreeMap<ExecutionId, Option<Blob>>,
     /// Flows and what belongs to them.
     pub graph: GraphSet,
@@ -136,6 +140,7 @@ impl WorkingSet {
             Key::Unseen(id) => self.unseen.contains_key(id),
             Key::Input(id) => self.inputs.contains_key(id),
             Key::Flow(_)
+            Key::Stepped(id, attempt) => self.stepped.contains_key(&(*id, *attempt)),
             | Key::FreeFlow(_)
             | Key::Group(..)
             | Key::FreeGroup(..)
@@ -165,6 +170,14 @@ impl WorkingSet {
     pub fn consumer(&self, name: &ConsumerName) -> Result<&Consumer, Rejection> {
         let row = self.consumers.get(name).and_then(Option::as_ref);
         row.ok_or_else(|| {
+    /// Whether an attempt recorded a step, earlier in the batch included.
+    pub(crate) fn has_stepped(&self, id: ExecutionId, attempt: u32) -> bool {
+        let mut own =
+            self.steps.range((id, 0)..=(id, u32::MAX)).filter_map(|(_, row)| row.as_ref());
+        self.stepped.get(&(id, attempt)) == Some(&true)
+            || own.any(|record| record.attempt_index == attempt)
+    }
+
             Rejection::new(Code::ConsumerNotFound, format!("there is no consumer {name}"))
         })
     }

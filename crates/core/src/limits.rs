@@ -46,6 +46,10 @@ pub const LEASE_TTL_MS_MAX: u64 = 86_400_000;
 pub const COUNT_MAX: u32 = 10_000;
 /// Reclaims when the policy does not say.
 pub const RECLAIMS_DEFAULT: u32 = 100;
+/// Pause before the second reclaim in a row; it doubles with each more.
+pub const RECLAIM_DELAY_MS: u64 = 1_000;
+/// Longest pause before a reclaim.
+pub const RECLAIM_DELAY_MS_MAX: u64 = 60_000;
 /// Replays when the policy does not say.
 pub const REPLAYS_DEFAULT: u32 = 10;
 /// Largest factor of an exponential backoff.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::error::{Code, Rejection};
 use crate::execution::Failure;
 use crate::limits::{self, COUNT_MAX, DURATION_MS_MAX, MULTIPLIER_MAX};
+use crate::limits::{RECLAIM_DELAY_MS, RECLAIM_DELAY_MS_MAX};
 use crate::text::{Category, check_capabilities};
 use crate::time::Entropy;
 
@@ -24,7 +25,7 @@ pub struct Policy {
     /// How long it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_policy: Option<TimeoutPolicy>,
-    /// Lost leases before it fails (default 100).
+    /// Leases that may be lost in a row, without progress in between, before it fails (default 100).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reclaim_count: Option<u32>,
     /// Replays allowed (default 10).
@@ -237,7 +238,7 @@ impl Policy {
         self.timeout_policy.as_ref().and_then(|t| t.execution_deadline_ms)
     }
 
-    /// Lost leases before it fails.
+    /// Leases that may be lost in a row before it fails.
     pub fn max_reclaims(&self) -> u32 {
         self.max_reclaim_count.unwrap_or(limits::RECLAIMS_DEFAULT)
     }
@@ -311,6 +312,19 @@ impl Backoff {
         let half = delay / 2;
         half + entropy.next_u64() % (delay - half + 1)
     }
+}
+
+/// How long work that lost its lease waits for another worker, when it had lost so many in a row
+/// before that one: not at all after the first, then one second, and twice as long each time up to
+/// a minute.
+///
+/// The first is most likely a worker that crashed or was replaced, and was paid for with a whole
+/// lease already. A minute keeps work that kills its workers from taking more than one a minute, and
+/// work that was only unlucky from waiting long once an outage is over.
+pub fn reclaim_delay_ms(lost_before: u32) -> Option<u64> {
+    let doublings = lost_before.checked_sub(1)?;
+    let doubled = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+    Some(RECLAIM_DELAY_MS.saturating_mul(doubled).min(RECLAIM_DELAY_MS_MAX))
 }
 
 fn refuse(field: &'static str, value: &Value, why: &str) -> Rejection {
@@ -425,6 +439,14 @@ mod tests {
         let delays: Vec<_> = (0..8).map(|n| backoff.delay_ms(n, &mut Fixed(0))).collect();
         assert_eq!(delays, [100, 150, 225, 338, 506, 759, 1_000, 1_000]);
         assert_eq!(backoff.delay_ms(u32::MAX, &mut Fixed(0)), 1_000);
+    }
+
+    #[test]
+    fn leases_lost_in_a_row_are_taken_over_ever_later() {
+        let delays: Vec<_> = (0..9).map(reclaim_delay_ms).collect();
+        let seconds = [1, 2, 4, 8, 16, 32, 60, 60].map(|s| Some(s * 1_000));
+        assert_eq!((delays[0], &delays[1..]), (None, &seconds[..]));
+        assert_eq!(reclaim_delay_ms(u32::MAX), Some(60_000));
     }
 
     #[test]

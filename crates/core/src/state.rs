@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::execution::{Execution, Next, State, WaitReason};
+use crate::execution::{Execution, Next, Runnable, State, WaitReason};
 use crate::suspension::SuspensionReason;
 use crate::time::Millis;
 
@@ -87,6 +87,7 @@ words! {
         WaitingForWorker = "waiting_for_worker",
         WaitingForDelay = "waiting_for_delay",
         WaitingForRetryBackoff = "waiting_for_retry_backoff",
+        WaitingForReclaimBackoff = "waiting_for_reclaim_backoff",
         WaitingForResumeDelay = "waiting_for_resume_delay",
         WaitingForChildren = "waiting_for_children",
         PausedByOperator = "paused_by_operator",
@@ -179,31 +180,7 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
                 Next::Replay => AttemptState::PendingReplayAttempt,
                 Next::Resume(_) => AttemptState::AttemptInterrupted,
             };
-            let waiting = r.wait.filter(|wait| wait.until > now);
-            (v.eligibility_state, v.blocking_reason) = match (&r.hold, waiting.map(|w| w.reason)) {
-                (_, _) if r.gated => {
-                    (EligibilityState::BlockedByDependencies, BlockingReason::WaitingForChildren)
-                }
-                (Some(_), _) => {
-                    (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator)
-                }
-                (None, Some(WaitReason::Delay)) => {
-                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForDelay)
-                }
-                (None, Some(WaitReason::RetryBackoff)) => {
-                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForRetryBackoff)
-                }
-                (None, Some(WaitReason::ResumeDelay)) => {
-                    (EligibilityState::NotEligibleUntilTime, BlockingReason::WaitingForResumeDelay)
-                }
-                (None, None) => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
-            };
-            v.blocking_detail = match (&r.hold, waiting) {
-                (_, _) if r.gated => Some("waits for others in its flow".to_owned()),
-                (Some(hold), _) => Some(format!("held: {}", hold.reason)),
-                (None, Some(wait)) => Some(format!("delayed until {}", wait.until)),
-                (None, None) => None,
-            };
+            (v.eligibility_state, v.blocking_reason, v.blocking_detail) = waiting(x, r, now);
         }
         State::Active(_) => {
             v.ownership_state = OwnershipState::Leased;
@@ -226,6 +203,38 @@ pub fn vector(x: &Execution, now: Millis) -> StateVector {
         }
     }
     v
+}
+
+/// Whether a runnable execution may be claimed, what it waits for, and that in words.
+fn waiting(
+    x: &Execution,
+    r: &Runnable,
+    now: Millis,
+) -> (EligibilityState, BlockingReason, Option<String>) {
+    if r.gated {
+        let said = "waits for others in its flow".to_owned();
+        let eligibility = EligibilityState::BlockedByDependencies;
+        return (eligibility, BlockingReason::WaitingForChildren, Some(said));
+    }
+    if let Some(hold) = &r.hold {
+        let said = format!("held: {}", hold.reason);
+        let eligibility = EligibilityState::BlockedByOperator;
+        return (eligibility, BlockingReason::PausedByOperator, Some(said));
+    }
+    let Some(wait) = r.wait.filter(|wait| wait.until > now) else {
+        return (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker, None);
+    };
+    let said = format!("delayed until {}", wait.until);
+    let (blocking, said) = match wait.reason {
+        WaitReason::Delay => (BlockingReason::WaitingForDelay, said),
+        WaitReason::RetryBackoff if r.next == Next::Reclaim => {
+            let said = format!("lost {} leases in a row, {said}", x.counts.reclaims);
+            (BlockingReason::WaitingForReclaimBackoff, said)
+        }
+        WaitReason::RetryBackoff => (BlockingReason::WaitingForRetryBackoff, said),
+        WaitReason::ResumeDelay => (BlockingReason::WaitingForResumeDelay, said),
+    };
+    (EligibilityState::NotEligibleUntilTime, blocking, Some(said))
 }
 
 /// What a suspended execution waits for.

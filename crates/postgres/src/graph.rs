@@ -86,6 +86,7 @@ impl GraphWanted {
             | Key::Step(..)
             | Key::Input(_)
             | Key::Unseen(_)
+            | Key::Stepped(..)
             | Key::Wait(_) => {}
         }
     }

@@ -30,6 +30,7 @@ pub struct Wanted {
     consumers: BTreeSet<ConsumerName>,
     unseen: BTreeSet<ExecutionId>,
     steps: BTreeSet<(ExecutionId, u32)>,
+    stepped: BTreeSet<(ExecutionId, u32)>,
     inputs: Vec<BlobRef>,
     graph: GraphWanted,
     waits: WaitWanted,
@@ -79,6 +80,7 @@ impl Wanted {
                 Key::Consumer(name) => drop(wanted.consumers.insert(name)),
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
                 Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
+                Key::Stepped(id, attempt) => drop(wanted.stepped.insert((id, attempt))),
                 Key::Input(id) => wanted.inputs.push(BlobRef::Input(id)),
                 Key::Flow(_)
                 | Key::FreeFlow(_)
@@ -151,11 +153,13 @@ impl Wanted {
             let ids = self.unseen.iter().copied();
             steps.push(Step::Run(event::unseen, Params::new().ids(ids)));
         }
-        if !self.steps.is_empty() {
-            let number = |(_, number): &(_, u32)| i32::try_from(*number).unwrap_or(i32::MAX);
-            let params = Params::new().ids(self.steps.iter().map(|(id, _)| *id));
-            let params = params.all(self.steps.iter().map(number), Type::INT4_ARRAY);
-            steps.push(Step::Run(step::load, params));
+        for (sql, of) in [(step::load, &self.steps), (step::of_attempt, &self.stepped)] {
+            if !of.is_empty() {
+                let number = |(_, number): &(_, u32)| i32::try_from(*number).unwrap_or(i32::MAX);
+                let params = Params::new().ids(of.iter().map(|(id, _)| *id));
+                let params = params.all(of.iter().map(number), Type::INT4_ARRAY);
+                steps.push(Step::Run(sql, params));
+            }
         }
         if !self.inputs.is_empty() {
             steps.push(blobs_step(&self.inputs));
@@ -214,6 +218,12 @@ impl Wanted {
             have.steps.insert((record.execution, record.step.number), Some(record));
         }
         have.inputs.extend(self.inputs.iter().map(|at| (at.execution(), None)));
+        have.stepped.extend(self.stepped.iter().map(|of| (*of, false)));
+        for row in next(!self.stepped.is_empty()) {
+            let mut r = Reader::new(&row);
+            let of = (r.id()?, number("attempt_index", r.int("attempt_index")?)?);
+            have.stepped.insert(of, true);
+        }
         for row in next(!self.inputs.is_empty()) {
             let id = Reader::new(&row).id()?;
             match read_blob(&row) {

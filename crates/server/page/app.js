@@ -551,7 +551,7 @@ function standing(x) {
     return line(words(x.blocking_reason), words(x.blocking_reason), time);
   }
   if (x.public_state !== 'delayed' || !wakeAt(x)) return line(x.blocking_detail ?? words(x.blocking_reason));
-  const verb = x.blocking_reason === 'waiting_for_retry_backoff' ? 'retries ' : 'goes on ';
+  const verb = { waiting_for_retry_backoff: 'retries ', waiting_for_reclaim_backoff: 'taken over ' }[x.blocking_reason] ?? 'goes on ';
   return line(failure, verb, when(wakeAt(x)), failure ? ` · ${failure}` : '');
 }
 
@@ -804,7 +804,8 @@ function describe(event) {
     case 'completion': return [event.outcome, event.reason].filter(Boolean).join(': ');
     case 'attempt_failed':
       return `attempt ${event.attempt_index}: ${event.failure.reason} · next after ${duration(event.retry_at - event.at)}`;
-    case 'lease_expired': return `attempt ${event.attempt_index}: ${worker} was not heard of in time`;
+    case 'lease_expired':
+      return `attempt ${event.attempt_index}: ${worker} was not heard of in time${event.retry_at ? ` · next after ${duration(event.retry_at - event.at)}` : ''}`;
     case 'lease_revoked': return `attempt ${event.attempt_index}: taken from ${worker}: ${event.reason}`;
     case 'lease_reclaimed': return `attempt ${event.attempt_index}: taken over by ${worker}`;
     case 'priority_changed': return `from ${event.from} to ${event.to}`;
@@ -933,7 +934,7 @@ function timelineRows(history) {
 /** What filled the time between two attempts: backoff, then waiting for a worker. */
 function waitsBetween(before, from, to, events) {
   const replayed = events.find((e) => e.event === 'replayed' && e.at >= from && e.at <= to);
-  const failed = !replayed && events.find((e) => e.event === 'attempt_failed' && e.attempt_index === before?.index);
+  const failed = !replayed && events.find((e) => e.retry_at && e.attempt_index === before?.index);
   const since = replayed ? replayed.at : from;
   const ready = Math.min(to, failed ? failed.retry_at : since);
   return [{ kind: 'backoff', from: since, to: ready }, { kind: 'waiting', from: ready, to }].filter((w) => w.to > w.from);

@@ -90,6 +90,7 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
     }
     Ok(())
 }
+        | Key::Stepped(..)
 
 /// The rows that say what the engine still has to do for a flow.
 fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), StoreError> {
@@ -144,6 +145,7 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
 }
 
 /// The first members of a flow that a statement finds.
+        | Key::Stepped(..)
 fn first(
     tx: &Transaction<'_>,
     sql: &str,

@@ -38,6 +38,13 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 let row = one(tx, step::load, params, |row| codec::read_step(*id, row))?;
                 have.steps.insert((*id, *number), row);
             }
+            Key::Stepped(id, attempt) => {
+                let (partition, uuid) = codec::key(*id);
+                let params = (partition, uuid, attempt);
+                let stepped =
+                    one(tx, step::of_attempt, params, |row| row.get(0).map_err(store_error))?;
+                have.stepped.insert((*id, *attempt), stepped.unwrap_or(false));
+            }
             Key::Consumer(name) => {
                 let row = one(tx, consumer::load, (name.as_str(),), read_consumer)?;
                 have.consumers.insert(name.clone(), row);

@@ -44,7 +44,7 @@ statements! {
     schema { exists version }
     signal { arrived exists insert keyed load received remove }
     signing_key { insert load remove retire withdraw }
-    step { insert load remove }
+    step { insert load of_attempt remove }
     suspend_key { load put remove }
     suspension { close load put remove }
     tag { insert remove }

@@ -83,6 +83,10 @@ pub enum Event {
         attempt_index: u32,
         /// Who held it.
         worker: Worker,
+        /// When another worker may take over, if not at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        retry_at: Option<Millis>,
     },
     /// A lease was taken away.
     LeaseRevoked {
@@ -202,8 +206,8 @@ impl From<event::EventKind> for Event {
             Kind::AttemptFailed { attempt_index, failure, retry_at } => {
                 Self::AttemptFailed { attempt_index, failure: failure.into(), retry_at }
             }
-            Kind::LeaseExpired { attempt_index, worker } => {
-                Self::LeaseExpired { attempt_index, worker: worker.into() }
+            Kind::LeaseExpired { attempt_index, worker, retry_at } => {
+                Self::LeaseExpired { attempt_index, worker: worker.into(), retry_at }
             }
             Kind::LeaseRevoked { attempt_index, worker, reason } => {
                 Self::LeaseRevoked { attempt_index, worker: worker.into(), reason }

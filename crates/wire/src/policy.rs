@@ -15,7 +15,7 @@ pub struct Policy {
     /// How long it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_policy: Option<TimeoutPolicy>,
-    /// Lost leases before it fails (default 100).
+    /// Leases that may be lost in a row, without progress in between, before it fails (default 100).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]
     pub max_reclaim_count: Option<u32>,

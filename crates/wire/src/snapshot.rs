@@ -149,7 +149,7 @@ pub struct Counts {
     pub attempts: u32,
     /// Retries since the creation or the last replay.
     pub retries: u32,
-    /// Lost leases since the creation or the last replay.
+    /// Leases lost in a row: since the creation, the last replay, or the last progress.
     pub reclaims: u32,
     /// Replays.
     pub replays: u32,

@@ -97,7 +97,8 @@ pub async fn the_sweep_requeues_what_a_dead_worker_held(w: Arc<World>) {
     assert_eq!(vector.public_state, PublicState::Waiting);
     assert_eq!(w.snapshot(id).await.current_lease, None);
     let events = w.events(id).await;
-    let expired = EventKind::LeaseExpired { attempt_index: 0, worker: worker("w1") };
+    let expired =
+        EventKind::LeaseExpired { attempt_index: 0, worker: worker("w1"), retry_at: None };
     assert_eq!(events.into_iter().map(|e| e.kind).collect::<Vec<_>>(), [expired]);
 }
 

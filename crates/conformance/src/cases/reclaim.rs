@@ -8,22 +8,46 @@ use ff_core::decide::Lost;
 use ff_core::decide::claim::ClaimKind;
 use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::event::EventKind;
-use ff_core::execution::{AttemptKind, AttemptOutcome, Ending};
+use ff_core::execution::{AttemptKind, AttemptOutcome, Ending, Fence, State};
 use ff_core::limits::RECLAIMS_DEFAULT;
-use ff_core::state::{AttemptState, PublicState, TerminalOutcome};
+use ff_core::state::{
+    AttemptState, BlockingReason, EligibilityState, PublicState, TerminalOutcome,
+};
 use ff_core::{ExecutionId, Outcome};
 use serde_json::json;
 
-use super::calls::retrying;
+use super::calls::{progress, retrying};
 use crate::world::{TTL_MS, World, worker};
 
 const TTL: i64 = TTL_MS.cast_signed();
 
-/// Claims it and lets the lease run out.
+/// Claims it, as soon as it may be, and lets the lease run out.
 async fn lose(w: &World, id: ExecutionId) -> Vec<Outcome> {
-    w.take(id).await;
+    take_when_due(w, id).await;
+    lapse(w).await
+}
+
+async fn take_when_due(w: &World, id: ExecutionId) -> Fence {
+    w.pass(paused_ms(w, id).await);
+    w.take(id).await.leased.fence
+}
+
+async fn lapse(w: &World) -> Vec<Outcome> {
     w.pass(TTL);
     w.tick(Duty::LeaseExpiry).await
+}
+
+/// How long it is not claimable from now on.
+async fn paused_ms(w: &World, id: ExecutionId) -> i64 {
+    match &w.get(id).await.state {
+        State::Runnable(runnable) => runnable.wait.map_or(0, |wait| wait.until.0 - w.now().0),
+        other => panic!("{id} is {other:?}"),
+    }
+}
+
+/// Leases lost in a row, and how long it is not claimable from now on.
+async fn row(w: &World, id: ExecutionId) -> (u32, i64) {
+    (w.get(id).await.counts.reclaims, paused_ms(w, id).await)
 }
 
 fn lost(how: Lost) -> [Outcome; 1] {
@@ -86,16 +110,102 @@ pub async fn the_default_cap_is_a_hundred(w: Arc<World>) {
     assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
 }
 
-/// A lost lease uses up no retry, and a failure no reclaim.
+/// A lost lease uses up no retry. An attempt that came to an end of its own ends the row of lost
+/// leases.
 pub async fn retries_and_reclaims_are_counted_apart(w: Arc<World>) {
     let id = w.create_with(retrying(1, 0)).await;
     lose(&w, id).await;
-    let fence = w.take(id).await.leased.fence;
-    w.fail(id, fence).await.expect("it is held");
     lose(&w, id).await;
+    assert_eq!(row(&w, id).await, (2, 1_000));
+    let fence = take_when_due(&w, id).await;
+    w.fail(id, fence).await.expect("it is held");
     let counts = w.get(id).await.counts;
-    assert_eq!((counts.attempts, counts.retries, counts.reclaims), (3, 1, 2));
+    assert_eq!((counts.attempts, counts.retries, counts.reclaims), (3, 1, 0));
+    lose(&w, id).await;
+    assert_eq!(row(&w, id).await, (1, 0));
     assert_eq!(w.state(id).await, PublicState::Waiting);
+}
+
+/// What kills its workers is taken over ever more seldom: at once the first time, then after a pause
+/// that doubles, and is a minute at most.
+pub async fn lost_in_a_row_it_waits_longer_each_time(w: Arc<World>) {
+    let id = w.create(w.draft()).await;
+    for seconds in [0, 1, 2, 4, 8, 16, 32, 60, 60] {
+        lose(&w, id).await;
+        let events = w.events(id).await;
+        let last = events.last().map(|event| event.kind.clone());
+        let Some(EventKind::LeaseExpired { retry_at, .. }) = last else { panic!("{last:?}") };
+        let until = w.now().plus(seconds * 1_000);
+        assert_eq!(retry_at, (seconds > 0).then_some(until), "{:?}", w.get(id).await.counts);
+    }
+    let vector = w.vector(id).await;
+    assert_eq!(vector.public_state, PublicState::Delayed);
+    assert_eq!(vector.eligibility_state, EligibilityState::NotEligibleUntilTime);
+    assert_eq!(vector.blocking_reason, BlockingReason::WaitingForReclaimBackoff);
+    assert_eq!(vector.attempt_state, AttemptState::PendingReclaimAttempt);
+    let detail = vector.blocking_detail.expect("it says what it waits for");
+    assert!(detail.starts_with("lost 9 leases in a row"), "{detail}");
+    w.pass(59_999);
+    assert!(w.claim_one().await.is_none());
+    w.pass(1);
+    assert_eq!(w.state(id).await, PublicState::Waiting);
+    let leased = w.take_as(id, "w2").await.leased;
+    assert_eq!((leased.kind, leased.fence.attempt_index), (ClaimKind::Reclaimed, 9));
+}
+
+/// Work that records a step before each crash gets somewhere: it is never given up, and never waits.
+pub async fn a_step_ends_the_row_of_lost_leases(w: Arc<World>) {
+    let id = w.create_with(json!({"max_reclaim_count": 2})).await;
+    for number in 0..4 {
+        assert_eq!(lose(&w, id).await, lost(Lost::Requeued));
+        let fence = take_when_due(&w, id).await;
+        w.run(super::steps::record(id, fence, &[(number, "part")])).await.expect("it is held");
+        assert_eq!(lapse(&w).await, lost(Lost::Requeued));
+        assert_eq!(row(&w, id).await, (1, 0), "the loss after the step is the first");
+    }
+    lose(&w, id).await;
+    assert_eq!(row(&w, id).await, (2, 1_000), "steps of earlier attempts are no progress");
+    assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
+}
+
+/// So does a report of progress.
+pub async fn a_report_of_progress_ends_the_row_of_lost_leases(w: Arc<World>) {
+    let id = w.create_with(json!({"max_reclaim_count": 1})).await;
+    for percent in [10, 20, 30] {
+        let fence = take_when_due(&w, id).await;
+        w.run(progress(id, fence, percent)).await.expect("it is held");
+        assert_eq!(lapse(&w).await, lost(Lost::Requeued));
+        assert_eq!(row(&w, id).await, (1, 0));
+    }
+    assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
+}
+
+/// So does a pause that is over: a delay or a suspension.
+pub async fn a_pause_ends_the_row_of_lost_leases(w: Arc<World>) {
+    let id = w.create_with(json!({"max_reclaim_count": 1})).await;
+    lose(&w, id).await;
+    let fence = take_when_due(&w, id).await;
+    w.delay(id, fence, w.now().plus(5)).await.expect("it is held");
+    w.pass(5);
+    assert_eq!(lose(&w, id).await, lost(Lost::Requeued));
+    assert_eq!(row(&w, id).await, (1, 0));
+    let fence = take_when_due(&w, id).await;
+    let mailbox = w.suspend(w.pause(id, fence)).await.remove(0);
+    w.deliver(mailbox.signal(&w, "go")).await;
+    assert_eq!(lose(&w, id).await, lost(Lost::Requeued));
+    assert_eq!(row(&w, id).await, (1, 0));
+    assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
+}
+
+/// An operator who takes the lease away wants another worker now: it counts, and waits for nothing.
+pub async fn a_revoked_lease_counts_and_waits_for_nothing(w: Arc<World>) {
+    let id = w.create_with(json!({"max_reclaim_count": 3})).await;
+    lose(&w, id).await;
+    w.take(id).await;
+    w.revoke(id).await.expect("it is held");
+    assert_eq!(row(&w, id).await, (2, 0));
+    lose(&w, id).await;
+    assert_eq!(row(&w, id).await, (3, 2_000));
 }
 
 /// What is left of the old lease does not throw the new holder out.

@@ -35,7 +35,8 @@ pub fn step(number: u32, name: &str) -> Step {
     }
 }
 
-fn record(id: ExecutionId, fence: Fence, steps: &[(u32, &str)]) -> RecordSteps {
+/// A command that records steps of these numbers and names.
+pub fn record(id: ExecutionId, fence: Fence, steps: &[(u32, &str)]) -> RecordSteps {
     let steps = steps.iter().map(|(number, name)| step(*number, name)).collect();
     RecordSteps { id, fence, steps }
 }

@@ -92,6 +92,11 @@ impl Tables {
                     let at = (*id, *number);
                     have.steps.insert(at, self.steps.get(&at).cloned());
                 }
+                Key::Stepped(id, attempt) => {
+                    let mut own = self.steps.range((*id, 0)..=(*id, u32::MAX));
+                    let stepped = own.any(|(_, record)| record.attempt_index == *attempt);
+                    have.stepped.insert((*id, *attempt), stepped);
+                }
                 Key::Consumer(name) => {
                     have.consumers.insert(name.clone(), self.consumers.get(name).cloned());
                 }

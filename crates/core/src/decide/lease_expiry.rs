@@ -5,11 +5,14 @@
 //! there. Renewing does not move the entry the sweep finds it by, so a renewed lease is only filed
 //! again. Sent twice: the second finds nothing to do.
 
-use super::{Again, Failed, Lost, OnExecution, Parting, Repeat, lose_lease, time_out};
+use super::{
+    Again, COMMAND_BYTES, Decide, Failed, Lost, Parting, Repeat, lose_lease, lost_lease_keys,
+    time_out,
+};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::execution::{Execution, LeaseEnd, State};
-use crate::fold::{Change, Cx, Effects};
+use crate::execution::{LeaseEnd, State};
+use crate::fold::{Change, Cx, Effects, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 
@@ -35,7 +38,7 @@ pub enum LeaseChecked {
     Gone,
 }
 
-impl OnExecution for ExpireLease {
+impl Decide for ExpireLease {
     type Reply = LeaseChecked;
     const NAME: &'static str = "expire_lease";
     const TRAFFIC: Traffic = Traffic::Admin;
@@ -44,15 +47,24 @@ impl OnExecution for ExpireLease {
         late: "finds another lease, or none, and does nothing",
     };
 
-    fn id(&self) -> ExecutionId {
-        self.id
-    }
-
-    fn check(&self, _: &Config) -> Result<(), Rejection> {
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
         Ok(())
     }
 
-    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<LeaseChecked>, Rejection> {
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+        lost_lease_keys(self.id, have)
+    }
+
+    fn decide(
+        &self,
+        have: &WorkingSet,
+        cx: &mut Cx<'_>,
+    ) -> Result<Change<LeaseChecked>, Rejection> {
+        let x = have.execution(self.id)?;
         let active = match &x.state {
             State::Active(active) if x.epoch == self.lease_epoch => active,
             State::Active(_) | State::Runnable(_) | State::Suspended(_) | State::Terminal(_) => {
@@ -71,7 +83,7 @@ impl OnExecution for ExpireLease {
             return Ok(time_out(x, active, cx).map(LeaseChecked::TimedOut));
         }
         let parting = Parting::own(LeaseEnd::Expired);
-        Ok(lose_lease(x, active, parting, cx).map(LeaseChecked::Expired))
+        Ok(lose_lease(x, active, parting, have, cx).map(LeaseChecked::Expired))
     }
 
     fn again(checked: &LeaseChecked) -> Again<LeaseChecked> {

@@ -1,16 +1,17 @@
 //! Revoke: an operator takes the lease away; another worker will take over.
 //!
-//! Counts as a reclaim, and ends the execution when none is left. Sent twice:
-//! `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended. Sent again
+//! Counts as a lost lease, and ends the execution when none is left; it is taken over at once. Sent
+//! twice: `AlreadySatisfied` until the next claim, or `execution_not_active` once it ended. Sent again
 //! after the next claim, it does not take that lease.
 
 use super::{
-    Again, Lost, OnExecution, Parting, Repeat, check_reason, lose_lease, not_active, stale,
+    Again, COMMAND_BYTES, Decide, Lost, Parting, Repeat, check_reason, lose_lease, lost_lease_keys,
+    not_active, stale,
 };
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
-use crate::execution::{Execution, Fence, LeaseEnd, State};
-use crate::fold::{Change, Cx};
+use crate::execution::{Fence, LeaseEnd, State};
+use crate::fold::{Change, Cx, Key, WorkingSet};
 use crate::ids::ExecutionId;
 use crate::limits::Config;
 use crate::text::WorkerInstanceId;
@@ -45,22 +46,27 @@ pub enum Revoked {
     },
 }
 
-impl OnExecution for Revoke {
+impl Decide for Revoke {
     type Reply = Revoked;
     const NAME: &'static str = "revoke_lease";
     const TRAFFIC: Traffic = Traffic::Admin;
     const REPEAT: Repeat =
         Repeat { by: "the fence of the lease", late: "`stale_lease` once another lease holds" };
 
-    fn id(&self) -> ExecutionId {
-        self.id
-    }
-
-    fn check(&self, _: &Config) -> Result<(), Rejection> {
+    fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)
     }
 
-    fn on(&self, x: &Execution, cx: &mut Cx<'_>) -> Result<Change<Revoked>, Rejection> {
+    fn bytes(&self) -> usize {
+        COMMAND_BYTES
+    }
+
+    fn keys(&self, have: &WorkingSet) -> Vec<Key> {
+        lost_lease_keys(self.id, have)
+    }
+
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Revoked>, Rejection> {
+        let x = have.execution(self.id)?;
         let active = match &x.state {
             State::Active(active) => active,
             State::Runnable(runnable) => {
@@ -100,11 +106,12 @@ impl OnExecution for Revoke {
         }
         let parting = Parting { how: LeaseEnd::Revoked, reason: &self.reason };
         let lease_epoch = x.epoch;
-        let change = lose_lease(x, active, parting, cx);
+        let change = lose_lease(x, active, parting, have, cx);
         Ok(change.map(|lost| Revoked::Revoked { lease_epoch, lost }))
     }
 
-    fn pinned_to(&self, x: &Execution) -> Option<Self> {
+    fn pinned(&self, have: &WorkingSet) -> Option<Self> {
+        let x = have.execution(self.id).ok()?;
         // Where no worker holds it, a lease that begins meanwhile is not meant either.
         self.expected.is_none().then(|| Self { expected: Some(x.fence()), ..self.clone() })
     }

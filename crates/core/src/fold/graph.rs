@@ -86,6 +86,7 @@ impl GraphSet {
             | Key::Input(_)
             | Key::Unseen(_)
             | Key::Wait(_) => false,
+            | Key::Stepped(..)
         }
     }
 

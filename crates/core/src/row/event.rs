@@ -60,7 +60,7 @@ impl From<&Event> for EventRow {
                 row.failure_category = Some(failure.category.to_string());
                 row.retry_at_ms = Some(retry_at.0);
             }
-            EventKind::LeaseExpired { attempt_index, worker }
+            EventKind::LeaseExpired { attempt_index, worker, .. }
             | EventKind::LeaseRevoked { attempt_index, worker, .. }
             | EventKind::LeaseReclaimed { attempt_index, worker } => {
                 row.attempt_index = Some(i64::from(*attempt_index));
@@ -68,6 +68,9 @@ impl From<&Event> for EventRow {
                 row.worker_instance_id = Some(worker.instance.to_string());
                 if let EventKind::LeaseRevoked { reason, .. } = &event.kind {
                     row.reason = Some(reason.clone());
+                }
+                if let EventKind::LeaseExpired { retry_at, .. } = &event.kind {
+                    row.retry_at_ms = retry_at.map(|at| at.0);
                 }
             }
             EventKind::PriorityChanged { from, to } => {
@@ -166,9 +169,11 @@ impl EventRow {
                     retry_at: Millis(present("retry_at_ms", self.retry_at_ms)?),
                 }
             }
-            EventName::LeaseExpired => {
-                EventKind::LeaseExpired { attempt_index: index()?, worker: worker()? }
-            }
+            EventName::LeaseExpired => EventKind::LeaseExpired {
+                attempt_index: index()?,
+                worker: worker()?,
+                retry_at: self.retry_at_ms.map(Millis),
+            },
             EventName::LeaseRevoked => EventKind::LeaseRevoked {
                 attempt_index: index()?,
                 worker: worker()?,

@@ -12,6 +12,7 @@ use ff_core::decide::{Failed, Lost};
 use ff_core::event::{EventKind, EventName};
 use ff_core::execution::{Ending, Fence, State, Terminal};
 use ff_core::fold::BlobRef;
+use ff_core::limits::RECLAIM_DELAY_MS;
 use ff_core::policy::FailureClass;
 use ff_core::state::{Phase, PublicState, TerminalOutcome};
 use serde_json::json;
@@ -164,6 +165,7 @@ fn a_lease_lost_too_often_fails_the_execution() {
         life.claim();
         assert_eq!(lapse(&mut life), LeaseChecked::Expired(Lost::Requeued));
     }
+    life.pass(RECLAIM_DELAY_MS);
     life.claim();
     life.told();
     let lost = lapse(&mut life);

@@ -105,7 +105,7 @@ fn the_events_of_a_lease_name_its_attempt_and_its_worker() {
     lapse(&mut life);
     life.claim();
     let expected = [
-        EventKind::LeaseExpired { attempt_index: 0, worker: worker("worker-1") },
+        EventKind::LeaseExpired { attempt_index: 0, worker: worker("worker-1"), retry_at: None },
         EventKind::LeaseReclaimed { attempt_index: 1, worker: worker("worker-2") },
     ];
     let told: Vec<_> = life.events.into_iter().map(|event| event.kind).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ff_core::decide::Again;
 use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::event::{Event, EventKind, EventName};
-use ff_core::execution::{Fence, State, first_epoch};
+use ff_core::execution::{Fence, LeaseEnd, Next, State, first_epoch};
 use ff_core::flow::{CancellationPolicy, EdgeState, FlowState, FlowWord, GroupState, Node};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;
@@ -50,6 +50,7 @@ pub fn every_law_is_kept(turn: &Turn<'_>) -> Law {
                 the_epoch_counts_leases(was, is)?;
                 the_end_is_final(turn, was, is)?;
                 counts_are_bounded(is)?;
+                what_is_lost_in_a_row_is_counted(turn, was, is)?;
                 each_end_is_told_once(turn, was, is)?;
                 a_sibling_that_is_needed_goes_on(turn, was, is)?;
             }
@@ -206,11 +207,9 @@ fn the_end_is_final(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
 fn counts_are_bounded(x: &Execution) -> Law {
     let (policy, counts) = (&x.spec.policy, &x.counts);
     let retries = policy.retry_policy.as_ref().map_or(0, |retry| retry.max_retries);
-    let per_replay = 1 + u64::from(retries) + u64::from(policy.max_reclaims());
     let bounded = counts.retries <= retries
         && counts.reclaims <= policy.max_reclaims()
-        && counts.replays <= policy.max_replays()
-        && u64::from(counts.attempts) <= (1 + u64::from(counts.replays)) * per_replay;
+        && counts.replays <= policy.max_replays();
     law(bounded, || format!("{counts:?} under {policy:?}"))
 }
 
@@ -225,6 +224,34 @@ fn each_end_is_told_once(turn: &Turn<'_>, was: &Execution, is: &Execution) -> La
 /// Sending an accepted command again changes nothing more, now or at another time.
 pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
     let Ok(reply) = turn.outcome else {
+/// A lost lease counts one more than those before it, or one if the attempt made progress; only what
+/// ran out again without any waits before it is taken over.
+fn what_is_lost_in_a_row_is_counted(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+    let (State::Active(active), State::Runnable(waits)) = (&was.state, &is.state) else {
+        return law(is.counts.reclaims == was.counts.reclaims || is.counts.reclaims == 0, || {
+            format!("{was:#?} became {is:#?}")
+        });
+    };
+    if waits.next != Next::Reclaim {
+        return Ok(());
+    }
+    let mut steps = turn.before.rows.steps.values().flatten();
+    let stepped =
+        steps.any(|step| step.execution == is.id && step.attempt_index == active.attempt.index);
+    let row = if stepped || active.resumed || was.progress.is_some() {
+        1
+    } else {
+        was.counts.reclaims + 1
+    };
+    let waits_ms = waits.wait.map_or(0, |wait| wait.until.since(is.updated_at));
+    let expired = waits.last_lease == Some(LeaseEnd::Expired);
+    let due_ms = if expired && row > 1 { (1_000 << (row - 2).min(6)).min(60_000) } else { 0 };
+    let released = waits.last_lease == Some(LeaseEnd::Released);
+    law(released || (is.counts.reclaims, waits_ms) == (row, due_ms), || {
+        format!("{was:#?} became {is:#?}")
+    })
+}
+
         return Ok(());
     };
     let mut world = turn.after.clone();

@@ -87,6 +87,7 @@ impl World {
             | Key::Unseen(_)
             | Key::Wait(_) => unreachable!("these are not of flows"),
         }
+            | Key::Stepped(..)
     }
 
     fn load_members(&mut self, key: &Key) {

@@ -12,6 +12,7 @@ use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::ChangePriority;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::seal_flow::SealFlow;
 use ff_core::decide::unhold::Unhold;
@@ -114,6 +115,16 @@ pub fn after(step: impl FnOnce(&mut Life)) -> Life {
 fn lapse(life: &mut Life) {
     life.pass(LEASE_TTL_MS);
     life.tell(ExpireLease { id: life.id, lease_epoch: life.fence.lease_epoch });
+}
+
+fn lost_twice() -> Life {
+    let policy = Policy { max_reclaim_count: Some(2), ..creation().policy };
+    let mut life = begin(Create { policy, ..creation() });
+    for _ in 0..2 {
+        take(&mut life);
+        lapse(&mut life);
+    }
+    life
 }
 
 fn put_off(life: &mut Life) {
@@ -219,6 +230,7 @@ fn handed_back_samples() -> Vec<Told> {
         ("backoff", "failed, to be tried again later", backoff),
         ("retry due", "failed, to be tried again now", retry_due),
         ("lost", "its lease ran out", lost),
+        ("lost again", "its lease ran out twice in a row, to be taken over later", lost_twice()),
         ("revoked", "its lease was revoked", revoked),
         ("put off", "given back by its worker until later", put_off),
         ("resume due", "given back by its worker until now", resume_due),

@@ -113,6 +113,10 @@ impl World {
             Key::Consumer(name) => drop(self.rows.consumers.insert(name.clone(), None)),
             Key::Unseen(id) => drop(self.rows.unseen.insert(*id, false)),
             Key::Step(id, number) => drop(self.rows.steps.insert((*id, *number), None)),
+            // The steps are among the rows.
+            Key::Stepped(id, attempt) => {
+                self.rows.stepped.insert((*id, *attempt), false);
+            }
             Key::Input(id) => {
                 let input = self.blobs.get(&BlobRef::Input(*id)).cloned();
                 self.rows.inputs.insert(*id, input);

@@ -115,6 +115,7 @@ impl Graphs {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Stepped(..)
             | Key::Unseen(_)
             | Key::Groups(_)
             | Key::Edge(..)

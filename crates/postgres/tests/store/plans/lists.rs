@@ -127,6 +127,7 @@ pub const HOT: &[(&str, By)] = &[
     ("signing_key/load", By::Both),
     ("step/load", By::Writers),
     ("step/remove", By::Writers),
+    ("step/of_attempt", By::Writers),
     ("suspend_key/load", By::Both),
     ("suspend_key/put", By::Writers),
     ("suspend_key/remove", By::Writers),
