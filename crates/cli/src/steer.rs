@@ -6,6 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
+use ff_core::decide::replay::Replayed;
 use ff_core::decide::resume::Resume;
 use ff_wire::steer::{RevokeAnswer, TagsRequest, Then};
 use flowfabric::Handle;
@@ -62,14 +63,31 @@ pub struct Replay {
     /// Why, for whoever reads its history
     #[arg(long, default_value = "replayed on the command line")]
     reason: String,
+    /// Leave skipped what was skipped because of it
+    #[arg(long)]
+    no_downstream: bool,
 }
 
 impl Replay {
     /// Has it run again.
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
         let execution = self.which.handle(place).await?;
-        execution.replay(self.reason).await?;
-        say(format_args!("replayed {}", execution.id()))
+        if self.no_downstream {
+            execution.replay_alone(self.reason).await?;
+            return say(format_args!("replayed {}", execution.id()));
+        }
+        let Replayed { unskipped, spent, more } = execution.replay(self.reason).await?;
+        say(format_args!("replayed {}", execution.id()))?;
+        for id in unskipped {
+            say(format_args!("waits for it again: {id}"))?;
+        }
+        for id in spent {
+            say(format_args!("stays skipped, for no replay of it is left: {id}"))?;
+        }
+        if more {
+            say(format_args!("more was skipped; it waits again when what it waits for has ended"))?;
+        }
+        Ok(())
     }
 }
 

@@ -33,6 +33,7 @@ pub mod flow_siblings;
 pub mod flow_starts;
 pub mod flow_submit;
 pub mod flow_tags;
+pub mod flow_unskip;
 pub mod flow_wait;
 pub mod flow_waits;
 mod flows;
@@ -256,12 +257,12 @@ macro_rules! suite {
                 lost_too_often_it_fails
                 the_default_cap_is_a_hundred
                 retries_and_reclaims_are_counted_apart
-                the_old_lease_does_not_haunt_the_new_holder
                 lost_in_a_row_it_waits_longer_each_time
                 a_step_ends_the_row_of_lost_leases
                 a_report_of_progress_ends_the_row_of_lost_leases
                 a_pause_ends_the_row_of_lost_leases
                 a_revoked_lease_counts_and_waits_for_nothing
+                the_old_lease_does_not_haunt_the_new_holder
                 a_renewed_lease_is_not_taken_over
                 a_cap_of_zero_fails_at_the_first_loss
                 a_replay_counts_reclaims_from_zero

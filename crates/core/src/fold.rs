@@ -24,7 +24,7 @@ use crate::step::StepRecord;
 use crate::text::{ConsumerName, Encoding, IdempotencyKey, Namespace};
 use crate::time::{Entropy, Millis};
 
-use derived::derive;
+use derived::{derive, hold_unwritten};
 pub use graph::{GraphEffects, GraphSet, GraphWrites, GroupKey};
 pub use waits::{SignalKey, WaitEffects, WaitKey, WaitSet, WaitWrites, WithinKey};
 
@@ -68,6 +68,9 @@ pub enum Key {
     /// What can be reached from an execution; at most
     /// [`CYCLE_NODES_MAX`](crate::limits::CYCLE_NODES_MAX) are looked at.
     Reach(FlowId, ExecutionId),
+    /// What lies behind an execution along edges that are impossible, nearest first; at most
+    /// [`REPLAY_AT_ONCE_MAX`](crate::limits::REPLAY_AT_ONCE_MAX).
+    Behind(FlowId, ExecutionId),
     /// The members of a flow that have not ended.
     Members(FlowId),
     /// Whether the end of a member is still to be dispatched.
@@ -115,11 +118,11 @@ pub struct WorkingSet {
     pub consumers: BTreeMap<ConsumerName, Option<Consumer>>,
     /// Steps.
     pub steps: BTreeMap<(ExecutionId, u32), Option<StepRecord>>,
+    /// Whether an attempt of an execution recorded a step, as of before the batch.
+    pub stepped: BTreeMap<(ExecutionId, u32), bool>,
     /// Whether some consumer has yet to deal with an event of these executions.
     pub unseen: BTreeMap<ExecutionId, bool>,
     /// Inputs.
-    /// Whether an attempt of an execution recorded a step, as of before the batch.
-    pub stepped: BTreeMap<(ExecutionId, u32), bool>,
     pub inputs: BTreeMap<ExecutionId, Option<Blob>>,
     /// Flows and what belongs to them.
     pub graph: GraphSet,
@@ -137,10 +140,10 @@ impl WorkingSet {
             }
             Key::Consumer(name) => self.consumers.contains_key(name),
             Key::Step(id, number) => self.steps.contains_key(&(*id, *number)),
+            Key::Stepped(id, attempt) => self.stepped.contains_key(&(*id, *attempt)),
             Key::Unseen(id) => self.unseen.contains_key(id),
             Key::Input(id) => self.inputs.contains_key(id),
             Key::Flow(_)
-            Key::Stepped(id, attempt) => self.stepped.contains_key(&(*id, *attempt)),
             | Key::FreeFlow(_)
             | Key::Group(..)
             | Key::FreeGroup(..)
@@ -150,6 +153,7 @@ impl WorkingSet {
             | Key::Outgoing(..)
             | Key::Incoming(..)
             | Key::Reach(..)
+            | Key::Behind(..)
             | Key::Members(_)
             | Key::Dispatch(_)
             | Key::Cancel(..)
@@ -170,14 +174,6 @@ impl WorkingSet {
     pub fn consumer(&self, name: &ConsumerName) -> Result<&Consumer, Rejection> {
         let row = self.consumers.get(name).and_then(Option::as_ref);
         row.ok_or_else(|| {
-    /// Whether an attempt recorded a step, earlier in the batch included.
-    pub(crate) fn has_stepped(&self, id: ExecutionId, attempt: u32) -> bool {
-        let mut own =
-            self.steps.range((id, 0)..=(id, u32::MAX)).filter_map(|(_, row)| row.as_ref());
-        self.stepped.get(&(id, attempt)) == Some(&true)
-            || own.any(|record| record.attempt_index == attempt)
-    }
-
             Rejection::new(Code::ConsumerNotFound, format!("there is no consumer {name}"))
         })
     }
@@ -483,20 +479,6 @@ struct First {
     waits: waits::Before,
 }
 
-/// What is written is checked by being written: only leases that are not need to be held, each
-/// once and in order.
-fn hold_unwritten(set: &mut WriteSet) {
-    if set.held.is_empty() {
-        return;
-    }
-    let executions = set.executions.iter().filter_map(|write| write.before.as_ref().map(|x| x.id));
-    let leases = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
-    let written: BTreeSet<_> = executions.chain(leases).collect();
-    set.held.retain(|row| !written.contains(&row.execution));
-    set.held.sort_by_key(|row| row.execution);
-    set.held.dedup_by_key(|row| row.execution);
-}
-
 /// Takes over the effects of one command.
 fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &mut First) {
     // Before its execution, which closes what its suspension left open when it ends.
@@ -548,6 +530,7 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
             }
             put_execution(x, have, set, first);
         }
+        set.attempts.append(&mut graph.attempts);
         set.blobs.append(&mut graph.blobs);
         if let Some(flow) = graph.removed {
             let subject = ExecutionId::for_flow(flow, flow.0);

@@ -85,6 +85,8 @@ pub const DATA_PASSING_BYTES_MAX: usize = 256;
 pub const CYCLE_NODES_MAX: usize = 10_000;
 /// Members that a cancelled flow ends in the transaction that cancels it; the rest is owed.
 pub const CANCEL_AT_ONCE_MAX: usize = 10_000;
+/// Members that a replay looks at for what was skipped; what lies further behind waits again later.
+pub const REPLAY_AT_ONCE_MAX: usize = 1_000;
 /// Owed members that one transaction cancels.
 pub const CANCEL_CHUNK_MAX: usize = 1_000;
 /// Members that one transaction removes with their flow.

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use crate::fold::WorkingSet;
 use crate::ids::ExecutionId;
 use crate::state::words;
 use crate::text::{Encoding, StepName};
@@ -54,4 +55,14 @@ pub struct StepRecord {
     pub attempt_index: u32,
     /// When it was recorded.
     pub at: Millis,
+}
+
+impl WorkingSet {
+    /// Whether an attempt recorded a step, earlier in the batch included.
+    pub(crate) fn has_stepped(&self, id: ExecutionId, attempt: u32) -> bool {
+        let mut own =
+            self.steps.range((id, 0)..=(id, u32::MAX)).filter_map(|(_, row)| row.as_ref());
+        self.stepped.get(&(id, attempt)) == Some(&true)
+            || own.any(|record| record.attempt_index == attempt)
+    }
 }

@@ -8,7 +8,7 @@ use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::{Create, Created};
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::{ChangePriority, PriorityChanged};
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
@@ -60,13 +60,13 @@ impl Engine {
         self.execute(Cancel { id, reason: reason.into(), fence: None, replays: None }).await
     }
 
-    /// Has a finished execution run again.
+    /// Has a finished execution run again, and what was skipped because of it wait for it again.
     pub async fn replay_execution(
         &self,
         id: ExecutionId,
         reason: impl Into<String>,
-    ) -> Result<(), Error> {
-        self.execute(Replay { id, reason: reason.into(), replays: None }).await
+    ) -> Result<Replayed, Error> {
+        self.execute(Replay { id, reason: reason.into(), replays: None, downstream: true }).await
     }
 
     /// Takes a lease away.

@@ -13,7 +13,7 @@ use ff_core::backend::StoreError;
 use ff_core::flow::{Backlog, Dispatch, Edge, PendingCancel, Reach};
 use ff_core::fold::{GraphSet, GroupKey, Key};
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
-use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, TRIM_CHUNK_MAX};
+use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, REPLAY_AT_ONCE_MAX, TRIM_CHUNK_MAX};
 use ff_core::row::parse;
 use ff_core::state::Phase;
 use ff_core::time::Millis;
@@ -45,6 +45,7 @@ pub struct GraphWanted {
     outgoing: BTreeSet<GroupKey>,
     incoming: BTreeSet<GroupKey>,
     reach: BTreeSet<GroupKey>,
+    behind: BTreeSet<GroupKey>,
     members: BTreeSet<FlowId>,
     dispatch: BTreeSet<ExecutionId>,
     cancels: BTreeSet<GroupKey>,
@@ -74,6 +75,7 @@ impl GraphWanted {
             Key::Outgoing(flow, id) => drop(self.outgoing.insert((flow, id))),
             Key::Incoming(flow, id) => drop(self.incoming.insert((flow, id))),
             Key::Reach(flow, id) => drop(self.reach.insert((flow, id))),
+            Key::Behind(flow, id) => drop(self.behind.insert((flow, id))),
             Key::Members(flow) => drop(self.members.insert(flow)),
             Key::Dispatch(id) => drop(self.dispatch.insert(id)),
             Key::Cancel(flow, id) => drop(self.cancels.insert((flow, id))),
@@ -84,9 +86,9 @@ impl GraphWanted {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Stepped(..)
             | Key::Input(_)
             | Key::Unseen(_)
-            | Key::Stepped(..)
             | Key::Wait(_) => {}
         }
     }
@@ -153,6 +155,9 @@ impl GraphWanted {
         run(!self.reach.is_empty(), edge::reach, &|| {
             of_groups(self.reach.iter()).count(CYCLE_NODES_MAX + 1)
         });
+        run(!self.behind.is_empty(), edge::behind, &|| {
+            of_groups(self.behind.iter()).count(REPLAY_AT_ONCE_MAX)
+        });
         run(!self.members.is_empty(), flow::members, &|| of_flows(&self.members));
         run(!self.dispatch.is_empty(), dispatch::load, &|| {
             Params::new().ids(self.dispatch.iter().copied())
@@ -192,6 +197,7 @@ impl GraphWanted {
         let takes = (key, GraphSet::load_incoming as Take);
         read_ways(&rows, (&self.incoming, way), takes, loaded)?;
         self.read_reach(&next(!self.reach.is_empty()), loaded)?;
+        self.read_behind(&next(!self.behind.is_empty()), loaded)?;
         self.read_members(&next(!self.members.is_empty()), loaded)?;
         self.read_dispatch(&next(!self.dispatch.is_empty()), loaded)?;
         self.read_cancels(&next(!self.cancels.is_empty()), loaded)?;
@@ -308,6 +314,19 @@ impl GraphWanted {
                     loaded.damaged.insert(Key::Pair(flow, upstream, downstream), error);
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn read_behind(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
+        let have = &mut loaded.have.graph.behind;
+        have.extend(self.behind.iter().map(|key| (*key, Vec::new())));
+        for row in rows {
+            let mut r = Reader::new(row);
+            let (flow, id) = r.group()?;
+            let ids: Vec<Uuid> = r.take("behind")?;
+            let ids = ids.into_iter().map(|uuid| ExecutionId::for_flow(flow, uuid));
+            have.insert((flow, id), ids.collect());
         }
         Ok(())
     }

@@ -92,6 +92,7 @@ impl Wanted {
                 | Key::Outgoing(..)
                 | Key::Incoming(..)
                 | Key::Reach(..)
+                | Key::Behind(..)
                 | Key::Members(_)
                 | Key::Dispatch(_)
                 | Key::Cancel(..)
@@ -217,13 +218,13 @@ impl Wanted {
             let record = codec::read_step(&row)?;
             have.steps.insert((record.execution, record.step.number), Some(record));
         }
-        have.inputs.extend(self.inputs.iter().map(|at| (at.execution(), None)));
         have.stepped.extend(self.stepped.iter().map(|of| (*of, false)));
         for row in next(!self.stepped.is_empty()) {
             let mut r = Reader::new(&row);
             let of = (r.id()?, number("attempt_index", r.int("attempt_index")?)?);
             have.stepped.insert(of, true);
         }
+        have.inputs.extend(self.inputs.iter().map(|at| (at.execution(), None)));
         for row in next(!self.inputs.is_empty()) {
             let id = Reader::new(&row).id()?;
             match read_blob(&row) {

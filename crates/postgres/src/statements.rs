@@ -26,7 +26,7 @@ statements! {
     consumer { load put remove }
     dispatch { due insert load remove }
     duty { agenda }
-    edge { incoming load outgoing pair put reach remove }
+    edge { behind incoming load outgoing pair put reach remove }
     event { flow history insert newest read remove tail unseen }
     execution { enlist fate insert load lock put remove }
     flow { due first free insert load lock members put remove take }

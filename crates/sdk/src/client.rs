@@ -9,7 +9,7 @@ use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::Created;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::unhold::Unhold;
 use ff_core::state::PublicState;
@@ -276,10 +276,19 @@ impl Handle {
         self.fabric.set_tags(self.id, edit).await
     }
 
-    /// Has it run again after it has ended.
-    pub async fn replay(&self, reason: impl Into<String>) -> Result<(), Error> {
+    /// Has it run again after it has ended, and what was skipped because of it wait for it again.
+    pub async fn replay(&self, reason: impl Into<String>) -> Result<Replayed, Error> {
+        self.replay_with(reason.into(), true).await
+    }
+
+    /// Has it run again after it has ended; what was skipped because of it stays skipped.
+    pub async fn replay_alone(&self, reason: impl Into<String>) -> Result<(), Error> {
+        self.replay_with(reason.into(), false).await.map(drop)
+    }
+
+    async fn replay_with(&self, reason: String, downstream: bool) -> Result<Replayed, Error> {
         let (id, replays) = (self.id, Some(self.seen().await?.replays));
-        self.fabric.replay(Replay { id, reason: reason.into(), replays }).await
+        self.fabric.replay(Replay { id, reason, replays, downstream }).await
     }
 }
 

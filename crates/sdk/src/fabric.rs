@@ -16,7 +16,7 @@ use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::unhold::Unhold;
@@ -149,7 +149,7 @@ pub trait Fabric: Waits {
     async fn cancel(&self, cancel: Cancel) -> Result<(), Error>;
 
     /// Has a finished execution run again.
-    async fn replay(&self, replay: Replay) -> Result<(), Error>;
+    async fn replay(&self, replay: Replay) -> Result<Replayed, Error>;
 
     /// Keeps a waiting execution from being claimed.
     async fn hold(&self, hold: Hold) -> Result<(), Error>;

@@ -17,7 +17,7 @@ use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::unhold::Unhold;
@@ -37,8 +37,8 @@ use ff_wire::flow::{
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::lease::{HeldLease, Renewal};
 use ff_wire::steer::{
-    CancelRequest, HoldRequest, PriorityRequest, ReplayRequest, RevokeAnswer, RevokeRequest,
-    TagsRequest, UnholdRequest,
+    CancelRequest, HoldRequest, PriorityRequest, ReplayAnswer, ReplayRequest, RevokeAnswer,
+    RevokeRequest, TagsRequest, UnholdRequest,
 };
 use ff_wire::step::StepPage;
 use ff_wire::{
@@ -290,9 +290,10 @@ impl Fabric for Remote {
         self.caller.post::<Anything>(&path, &CancelRequest::from(cancel)).await.map(drop)
     }
 
-    async fn replay(&self, replay: Replay) -> Result<(), Error> {
+    async fn replay(&self, replay: Replay) -> Result<Replayed, Error> {
         let path = format!("v1/executions/{}/replay", replay.id);
-        self.caller.post::<Anything>(&path, &ReplayRequest::from(replay)).await.map(drop)
+        let answer: ReplayAnswer = self.caller.post(&path, &ReplayRequest::from(replay)).await?;
+        Ok(answer.into())
     }
 
     async fn hold(&self, hold: Hold) -> Result<(), Error> {

@@ -48,8 +48,7 @@ pub async fn replay(
     Id(id): Id,
     MaybeBody(request): MaybeBody<ReplayRequest>,
 ) -> Result<Json<ReplayAnswer>, Refused> {
-    server.execute(request.into_command(id)).await?;
-    Ok(Json(ReplayAnswer::Replayed))
+    Ok(Json(server.execute(request.into_command(id)).await?.into()))
 }
 
 /// Change how urgent a waiting execution is

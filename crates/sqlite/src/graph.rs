@@ -12,7 +12,7 @@ use ff_core::backend::StoreError;
 use ff_core::flow::{Backlog, Dispatch, PendingCancel, Reach};
 use ff_core::fold::{GraphSet, Key};
 use ff_core::ids::{ExecutionId, FlowId};
-use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, TRIM_CHUNK_MAX};
+use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, REPLAY_AT_ONCE_MAX, TRIM_CHUNK_MAX};
 use ff_core::row::parse;
 use ff_core::state::Phase;
 use ff_core::time::Millis;
@@ -71,6 +71,12 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         Key::Reach(flow, id) => {
             have.reach.insert((*flow, *id), reach(tx, *flow, *id)?);
         }
+        Key::Behind(flow, id) => {
+            let (partition, uuid, from) = member_key(*flow, *id);
+            let params = (partition, uuid, from, bound(REPLAY_AT_ONCE_MAX));
+            let behind = all(tx, edge::behind, params, |row| Reader::new(row).id())?;
+            have.behind.insert((*flow, *id), behind);
+        }
         Key::Members(flow) => {
             have.members.insert(*flow, all(tx, flow::members, flow_key(*flow), read_member)?);
         }
@@ -84,13 +90,13 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
+        | Key::Stepped(..)
         | Key::Input(_)
         | Key::Unseen(_)
         | Key::Wait(_) => unreachable!("no row of a flow: {key:?}"),
     }
     Ok(())
 }
-        | Key::Stepped(..)
 
 /// The rows that say what the engine still has to do for a flow.
 fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), StoreError> {
@@ -132,12 +138,14 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
         | Key::Outgoing(..)
         | Key::Incoming(..)
         | Key::Reach(..)
+        | Key::Behind(..)
         | Key::Members(_)
         | Key::First(_)
         | Key::Execution(_)
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
+        | Key::Stepped(..)
         | Key::Unseen(_)
         | Key::Wait(_) => unreachable!("nothing that is owed: {key:?}"),
     }
@@ -145,7 +153,6 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
 }
 
 /// The first members of a flow that a statement finds.
-        | Key::Stepped(..)
 fn first(
     tx: &Transaction<'_>,
     sql: &str,

@@ -63,6 +63,7 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
             | Key::Outgoing(..)
             | Key::Incoming(..)
             | Key::Reach(..)
+            | Key::Behind(..)
             | Key::Members(_)
             | Key::Dispatch(_)
             | Key::Cancel(..)

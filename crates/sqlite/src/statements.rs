@@ -26,7 +26,7 @@ statements! {
     consumer { load put remove }
     dispatch { due insert load remove }
     duty { agenda }
-    edge { incoming load outgoing pair put reach remove }
+    edge { behind incoming load outgoing pair put reach remove }
     event { flow history insert read remove tail unseen }
     execution { load put remove }
     flow { due first load members next put remove }
@@ -87,7 +87,13 @@ mod tests {
             ["backlog/due", "cancel/due", "cancel/reconcile", "dispatch/due", "duty/agenda"];
         // Consumers are few; they have no index by number. So are keys, which are read together.
         // What was just reached is a queue.
-        let few = ["SCAN ff_consumer", "SCAN ff_signing_key", "SCAN CONSTANT ROW", "SCAN reach"];
+        let few = [
+            "SCAN ff_consumer",
+            "SCAN ff_signing_key",
+            "SCAN CONSTANT ROW",
+            "SCAN reach",
+            "SCAN behind",
+        ];
         for (path, sql) in ALL.iter().filter(|(path, _)| !scans.contains(path)) {
             let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
             let nulls = vec![rusqlite::types::Null; explain.parameter_count()];

@@ -38,8 +38,8 @@ impl From<Cancel> for CancelRequest {
 
 impl From<Replay> for ReplayRequest {
     fn from(replay: Replay) -> Self {
-        let Replay { id: _, reason, replays } = replay;
-        Self { reason, replays }
+        let Replay { id: _, reason, replays, downstream } = replay;
+        Self { reason, replays, downstream }
     }
 }
 

@@ -6,7 +6,7 @@ use ff_core::decide::Lost;
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::{ChangePriority, PriorityChanged};
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
@@ -55,7 +55,7 @@ pub enum CancelAnswer {
 }
 
 /// Run a finished execution again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayRequest {
     /// Why.
@@ -64,21 +64,56 @@ pub struct ReplayRequest {
     /// has it run again no more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replays: Option<u32>,
+    /// Whether what was skipped because of it waits for it again (default true).
+    pub downstream: bool,
+}
+
+impl Default for ReplayRequest {
+    fn default() -> Self {
+        Self { reason: String::new(), replays: None, downstream: true }
+    }
 }
 
 impl ReplayRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Replay {
-        Replay { id, reason: self.reason, replays: self.replays }
+        let Self { reason, replays, downstream } = self;
+        Replay { id, reason, replays, downstream }
     }
 }
 
 /// It will run again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum ReplayAnswer {
     /// As a new attempt.
-    Replayed,
+    Replayed {
+        /// What was skipped because of it and waits again, nearest first; none when it is sent again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[schema(value_type = Vec<String>)]
+        unskipped: Vec<ExecutionId>,
+        /// What stays skipped because it was replayed as often as its policy allows.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[schema(value_type = Vec<String>)]
+        spent: Vec<ExecutionId>,
+        /// Whether more was skipped: it waits again when what it waits for has ended.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
+    },
+}
+
+impl From<Replayed> for ReplayAnswer {
+    fn from(replayed: Replayed) -> Self {
+        let Replayed { unskipped, spent, more } = replayed;
+        Self::Replayed { unskipped, spent, more }
+    }
+}
+
+impl From<ReplayAnswer> for Replayed {
+    fn from(answer: ReplayAnswer) -> Self {
+        let ReplayAnswer::Replayed { unskipped, spent, more } = answer;
+        Self { unskipped, spent, more }
+    }
 }
 
 /// Change how urgent a waiting execution is.

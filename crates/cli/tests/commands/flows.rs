@@ -257,6 +257,17 @@ async fn an_operator_cancels_flows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_operator_replays_a_member_with_what_was_skipped() {
+    let stage = Stage::with_flows().await;
+    let (failed, skipped) = (member(MEDIA, "subtitles"), member(MEDIA, "translate"));
+    let said = stage.ff(&["replay", &failed.to_string()]);
+    assert_eq!(said.out, format!("replayed {failed}\nwaits for it again: {skipped}\n"));
+    stage.ff(&["cancel", &failed.to_string()]);
+    let alone = stage.ff(&["replay", &failed.to_string(), "--no-downstream"]);
+    assert_eq!(alone.out, format!("replayed {failed}\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_seals_and_tags_flows() {
     let stage = Stage::with_flows().await;
     let growing = GROWING.to_string();

@@ -165,7 +165,13 @@ pub async fn a_bad_reason_is_refused(w: Arc<World>) {
         let reason = why();
         refused(&w, Hold { id, reason, version: None }, Code::InvalidInput, "reason").await;
         let reason = why();
-        refused(&w, Replay { id, reason, replays: None }, Code::InvalidInput, "reason").await;
+        refused(
+            &w,
+            Replay { id, reason, replays: None, downstream: true },
+            Code::InvalidInput,
+            "reason",
+        )
+        .await;
     }
     let reason = "é".repeat(REASON_BYTES_MAX / 2);
     assert_eq!(w.run(Cancel { reason, ..cancellation(id) }).await, Ok(()));

@@ -16,7 +16,7 @@ use ff_core::decide::priority::{ChangePriority, PriorityChanged};
 use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::release::Release;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::{Revoke, Revoked};
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
@@ -98,10 +98,16 @@ impl World {
         self.run(Unhold { id, version: None }).await
     }
 
-    /// Replays, for the reason `once more`.
+    /// Replays it alone, for the reason `once more`.
     pub async fn replay(&self, id: ExecutionId) -> Result<(), Rejection> {
         let reason = "once more".to_owned();
-        self.run(Replay { id, reason, replays: None }).await
+        self.run(Replay { id, reason, replays: None, downstream: false }).await.map(drop)
+    }
+
+    /// Replays it with what was skipped because of it, for the same reason.
+    pub async fn replay_on(&self, id: ExecutionId) -> Result<Replayed, Rejection> {
+        let reason = "once more".to_owned();
+        self.run(Replay { id, reason, replays: None, downstream: true }).await
     }
 
     /// Takes whatever lease there is, for the reason `stuck`.
@@ -283,7 +289,7 @@ pub fn operator_calls(id: ExecutionId) -> Vec<Command> {
     vec![
         cancellation(id).into(),
         revocation(id).into(),
-        Replay { id, reason: reason.clone(), replays: None }.into(),
+        Replay { id, reason: reason.clone(), replays: None, downstream: true }.into(),
         ChangePriority { id, priority: 7, version: None }.into(),
         Hold { id, reason, version: None }.into(),
         Unhold { id, version: None }.into(),

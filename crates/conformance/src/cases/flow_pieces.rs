@@ -59,7 +59,7 @@ pub async fn a_stranger_is_not_waited_for(w: Arc<World>) {
     w.dispatch().await;
     assert_eq!(w.flow_state(flow).await, FlowWord::Failed);
     trim_seen(&w, flow, 1).await;
-    let replay = Replay { id: b, reason: "once more".to_owned(), replays: None };
+    let replay = Replay { id: b, reason: "once more".to_owned(), replays: None, downstream: true };
     assert_eq!(w.refused(replay.clone()).await.code, Code::DepsNotSatisfied);
     stranger(&w, a).await;
     assert_eq!(w.refused(replay.clone()).await.code, Code::DepsNotSatisfied);

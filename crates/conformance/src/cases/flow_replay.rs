@@ -18,8 +18,9 @@ use serde_json::json;
 use super::calls::cancellation;
 use crate::world::{Drawn, World, any_let_run, any_of, code, quorum, quorum_let_run};
 
-fn replaying(id: ExecutionId) -> Replay {
-    Replay { id, reason: "once more".to_owned(), replays: None }
+/// A replay of it alone.
+pub fn replaying(id: ExecutionId) -> Replay {
+    Replay { id, reason: "once more".to_owned(), replays: None, downstream: false }
 }
 
 /// A flow `a>b` in which `a` failed, so that `b` was skipped; all of it dispatched.

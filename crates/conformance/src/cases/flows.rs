@@ -251,6 +251,19 @@ macro_rules! flow_suite {
                 a_waiting_parent_may_be_cancelled
                 a_waiting_parent_keeps_its_attempt
             }
+            flow_unskip {
+                what_was_skipped_waits_again
+                a_replay_alone_leaves_what_was_skipped
+                what_others_made_impossible_stays_impossible
+                what_fired_stays_fired
+                a_completed_flow_waits_for_its_failure_again
+                a_skip_that_was_not_told_is_taken_back
+                what_has_no_replay_left_stays_skipped
+                a_skipped_member_takes_back_its_own_skips
+                what_is_not_at_hand_waits_again_later
+                what_is_not_at_hand_stays_skipped_with_its_upstream
+                of_very_many_some_wait_again_later
+            }
             flow_replay {
                 a_replay_reopens_its_flow
                 a_completed_flow_may_be_reopened

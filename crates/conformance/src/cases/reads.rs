@@ -106,7 +106,7 @@ pub async fn a_fate_is_told_with_its_result(w: Arc<World>) {
             w.run(complete).await.expect("it is held");
             let result = Blob { at: BlobRef::Result(id, index), encoding, bytes };
             assert_eq!(told(id).await, (PublicState::Completed, Some(result)));
-            w.run(Replay { id, reason: "again".to_owned(), replays: None })
+            w.run(Replay { id, reason: "again".to_owned(), replays: None, downstream: true })
                 .await
                 .expect("it is over");
             assert!(open(id).await, "it starts over");

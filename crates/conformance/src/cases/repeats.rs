@@ -10,7 +10,7 @@ use ff_core::decide::flow_tags::SetFlowTags;
 use ff_core::decide::group_policy::SetGroupPolicy;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::resume::Resume;
 use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::decide::unhold::Unhold;
@@ -114,7 +114,7 @@ impl Late {
         let command: Command = match self {
             Self::Replay => {
                 w.complete(id, fence).await.expect("it is held");
-                Replay { id, reason, replays: None }.into()
+                Replay { id, reason, replays: None, downstream: true }.into()
             }
             Self::Revoke => revocation(id).into(),
             Self::Cancel => cancellation(id).into(),
@@ -181,7 +181,9 @@ impl Story {
             Late::Revoke => drop(w.take_as(id, "w2").await),
             Late::Cancel => {
                 let reason = "it is wanted after all".to_owned();
-                w.run(Replay { id, reason, replays: None }).await.expect("it has ended");
+                w.run(Replay { id, reason, replays: None, downstream: true })
+                    .await
+                    .expect("it has ended");
             }
             Late::Hold => w.unhold(id).await.expect("it is held"),
             Late::Unhold => w.hold(id).await.expect("it waits"),
@@ -220,7 +222,7 @@ impl Story {
     pub async fn check(&self, w: &World, outcome: Outcome) {
         let (late, id) = (self.late, self.id);
         match late {
-            Late::Replay => assert_eq!(outcome, Ok(Reply::Replay(())), "{late:?}"),
+            Late::Replay => assert_eq!(outcome, Ok(Reply::Replay(Replayed::default())), "{late:?}"),
             Late::Progress => assert_eq!(outcome, Ok(Reply::ReportProgress(())), "{late:?}"),
             Late::Revoke => assert_eq!(code(outcome), Code::StaleLease, "{late:?}"),
             Late::Resume => assert_eq!(code(outcome), Code::ExecutionNotSuspended, "{late:?}"),

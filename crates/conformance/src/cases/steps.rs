@@ -173,7 +173,9 @@ pub async fn a_replay_of_what_failed_keeps_its_steps(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     w.run(record(id, fence, &[(0, "quote")])).await.expect("it is held");
     w.fail(id, fence).await.expect("it is held");
-    w.run(Replay { id, reason: "fixed".to_owned(), replays: None }).await.expect("it has ended");
+    w.run(Replay { id, reason: "fixed".to_owned(), replays: None, downstream: true })
+        .await
+        .expect("it has ended");
     assert_eq!(names(&w, id).await, ["quote"]);
 }
 
@@ -182,7 +184,7 @@ pub async fn a_replay_of_what_succeeded_begins_anew(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     w.run(record(id, fence, &[(0, "quote")])).await.expect("it is held");
     w.complete(id, fence).await.expect("it is held");
-    w.run(Replay { id, reason: "once more".to_owned(), replays: None })
+    w.run(Replay { id, reason: "once more".to_owned(), replays: None, downstream: true })
         .await
         .expect("it has ended");
     assert!(journal(&w, id).await.is_empty());

@@ -431,7 +431,7 @@ pub async fn what_is_suspended_again_at_once_is_open(w: Arc<World>) {
     let (_, mailbox) = w.waiting().await;
     let id = mailbox.id;
     let cancel = Cancel { id, reason: "no".to_owned(), fence: None, replays: None };
-    let replay = Replay { id, reason: "yes".to_owned(), replays: None };
+    let replay = Replay { id, reason: "yes".to_owned(), replays: None, downstream: true };
     let ask = w.ask(1);
     let claimed = w.get(id).await.epoch + 1;
     let fence = Fence { attempt_index: 1, lease_epoch: claimed };

@@ -126,7 +126,9 @@ pub async fn a_replay_closes_what_nobody_waited_at(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let mailbox = w.pending(id, fence, "callback").await;
     w.complete(id, fence).await.expect("it is held");
-    w.run(Replay { id, reason: "again".to_owned(), replays: None }).await.expect("it has ended");
+    w.run(Replay { id, reason: "again".to_owned(), replays: None, downstream: true })
+        .await
+        .expect("it has ended");
     assert_eq!(code(w.run(mailbox.signal(&w, "late")).await), Code::WaitpointClosed);
     let never = WaitpointState::Closed {
         at: w.now(),
@@ -138,7 +140,9 @@ pub async fn a_replay_closes_what_nobody_waited_at(w: Arc<World>) {
     let (id, fence) = w.running(json!({})).await;
     let mailbox = w.pending(id, fence, "callback").await;
     w.cancel(id).await.expect("it runs");
-    w.run(Replay { id, reason: "again".to_owned(), replays: None }).await.expect("it has ended");
+    w.run(Replay { id, reason: "again".to_owned(), replays: None, downstream: true })
+        .await
+        .expect("it has ended");
     w.deliver(mailbox.signal(&w, "early")).await;
 }
 

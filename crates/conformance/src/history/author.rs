@@ -326,7 +326,9 @@ impl Author {
         let reason = "because".to_owned();
         match self.rng.random_range(0..10) {
             0 => Cancel { id, reason, fence: None, replays: None }.into(),
-            1 | 2 => Replay { id, reason, replays: None }.into(),
+            1 | 2 => {
+                Replay { id, reason, replays: None, downstream: id.uuid().as_u128() % 4 > 0 }.into()
+            }
             3 => ChangePriority { id, priority: self.rng.random_range(0..4) * 100, version: None }
                 .into(),
             4 => Hold { id, reason, version: None }.into(),

@@ -14,7 +14,7 @@ use ff_core::execution::State;
 use ff_core::flow::{Buckets, Edge, EdgeState, Group, GroupState, PendingCancel, Reach};
 use ff_core::fold::{GraphSet, GraphWrites, Key};
 use ff_core::ids::{ExecutionId, FlowId};
-use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, TRIM_CHUNK_MAX};
+use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, REPLAY_AT_ONCE_MAX, TRIM_CHUNK_MAX};
 use ff_core::query::{After, Listing, Page, Query, Rows};
 use ff_core::state::{Phase, public_state};
 use ff_core::time::Millis;
@@ -59,6 +59,9 @@ impl Tables {
             Key::Reach(flow, id) => {
                 have.reach.insert((*flow, *id), self.reach(*flow, *id));
             }
+            Key::Behind(flow, id) => {
+                have.behind.insert((*flow, *id), self.behind(*flow, *id));
+            }
             Key::Members(flow) => {
                 let members = self.members(*flow).filter_map(|id| {
                     let phase = self.executions.get(&id)?.state.phase();
@@ -92,6 +95,19 @@ impl Tables {
     fn members(&self, flow: FlowId) -> impl Iterator<Item = ExecutionId> {
         let all = self.executions.values();
         all.filter(move |x| x.flow() == Some(flow)).map(|x| x.id)
+    }
+
+    fn behind(&self, flow: FlowId, from: ExecutionId) -> Vec<ExecutionId> {
+        let lost = |edge: &&Edge| matches!(edge.state, EdgeState::Impossible { .. });
+        let lost: Vec<_> = self.edges_of(flow).filter(lost).collect();
+        let (mut found, mut at) = (vec![from], 0);
+        while let Some(id) = found.get(at).copied().filter(|_| at < REPLAY_AT_ONCE_MAX) {
+            let next = lost.iter().filter(|edge| edge.upstream == id).map(|edge| edge.downstream);
+            let fresh: BTreeSet<_> = next.filter(|id| !found.contains(id)).collect();
+            found.extend(fresh);
+            at += 1;
+        }
+        found.into_iter().skip(1).take(REPLAY_AT_ONCE_MAX).collect()
     }
 
     fn reach(&self, flow: FlowId, from: ExecutionId) -> Reach {

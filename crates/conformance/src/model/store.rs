@@ -114,6 +114,7 @@ impl Tables {
                 | Key::Outgoing(..)
                 | Key::Incoming(..)
                 | Key::Reach(..)
+                | Key::Behind(..)
                 | Key::Members(_)
                 | Key::Dispatch(_)
                 | Key::Cancel(..)

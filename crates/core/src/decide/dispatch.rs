@@ -4,7 +4,7 @@
 //! the end, and ends itself with the last one. The row that asked for it goes in the same transaction,
 //! so it happens once. Sent twice: nothing is left to do.
 
-use super::graph::{Draft, End};
+use super::graph::{Draft, End, behind, stays_skipped};
 use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -63,8 +63,11 @@ impl Decide for DispatchCompletion {
         keys.push(Key::Execution(id));
         for edge in have.graph.edges_of(flow, Some(edges)) {
             if matches!(edge.state, EdgeState::Unsatisfied { .. }) {
-                keys.push(Key::Group(flow, edge.downstream));
-                keys.push(Key::Execution(edge.downstream));
+                let to = edge.downstream;
+                keys.extend([Key::Group(flow, to), Key::Execution(to)]);
+                if stays_skipped(flow, to, have) {
+                    keys.extend(behind(flow, to, have));
+                }
             }
         }
         keys

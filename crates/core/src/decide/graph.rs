@@ -4,12 +4,14 @@
 //! An edge is resolved once, a group fires once, and a skipped execution is told to its flow like any
 //! other that ended: skips travel hop by hop.
 
+mod unskip;
+
 use std::collections::BTreeMap;
 
 use super::{Parting, end};
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
-use crate::execution::{CancelledBy, Ending, Execution, LeaseEnd, State, Terminal};
+use crate::execution::{AttemptRecord, CancelledBy, Ending, Execution, LeaseEnd, State, Terminal};
 use crate::flow::{
     Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, OnImpossible,
     PendingCancel, Siblings, SiblingsReason, Verdict,
@@ -19,6 +21,8 @@ use crate::ids::{EdgeId, ExecutionId, FlowId};
 use crate::state::TerminalOutcome;
 use crate::text::EdgeName;
 use crate::time::Millis;
+
+pub(super) use unskip::{behind, stays_skipped};
 
 /// Why an execution is skipped.
 pub const DEPENDENCY_IMPOSSIBLE: &str = "dependency_impossible";
@@ -35,6 +39,7 @@ pub(super) struct Draft<'a> {
     executions: BTreeMap<ExecutionId, Execution>,
     dispatch: BTreeMap<ExecutionId, Option<Dispatch>>,
     cancels: Vec<(GroupKey, Option<PendingCancel>)>,
+    attempts: Vec<AttemptRecord>,
     blobs: Vec<Blob>,
     events: Vec<Event>,
 }
@@ -76,6 +81,7 @@ impl<'a> Draft<'a> {
             executions: BTreeMap::new(),
             dispatch: BTreeMap::new(),
             cancels: Vec::new(),
+            attempts: Vec::new(),
             blobs: Vec::new(),
             events: Vec::new(),
         }
@@ -200,6 +206,7 @@ impl<'a> Draft<'a> {
             groups: self.groups.into_values().collect(),
             edges: self.edges.into_values().collect(),
             executions: self.executions.into_values().collect(),
+            attempts: self.attempts,
             blobs: self.blobs,
             dispatch: self.dispatch.into_iter().collect(),
             cancels: self.cancels,
@@ -303,6 +310,10 @@ impl<'a> Draft<'a> {
             (Verdict::Impossible, State::Runnable(_) | State::Active(_) | State::Suspended(_)) => {
                 let reason = DEPENDENCY_IMPOSSIBLE.to_owned();
                 self.end(&x, Ending::Skipped { reason }, DEPENDENCY_IMPOSSIBLE, cx, true);
+            }
+            // It stayed skipped until now, though what it waits for was replayed.
+            (Verdict::Satisfied, State::Terminal(_)) if self.may_unskip(x.id) => {
+                self.unskip(x.id, false, cx);
             }
             // It runs, or it ended meanwhile: nothing holds it back.
             (

@@ -2,7 +2,7 @@
 //!
 //! Nothing that works leaves such a group behind; this is for what somebody changed by hand.
 
-use super::graph::Draft;
+use super::graph::{Draft, behind, stays_skipped};
 use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -50,6 +50,9 @@ impl Decide for ReconcileGroup {
         if have.graph.incoming.contains_key(&(flow, id)) {
             keys.push(Key::Execution(id));
             keys.extend(self.unresolved(have).map(|edge| Key::Execution(edge.upstream)));
+            if stays_skipped(flow, id, have) {
+                keys.extend(behind(flow, id, have));
+            }
         }
         keys
     }

@@ -3,13 +3,19 @@
 //! Retries and reclaims start from zero; a deadline that was relative starts again and an
 //! absolute one is dropped once passed; the result is gone until the new attempt succeeds;
 //! history stays. One that had succeeded takes all its steps again; any other goes on after the
-//! last one that it recorded. Sent twice: the same answer, and it runs again once: at once because it has
-//! not been claimed yet, later because it was replayed more often than the caller saw.
+//! last one that it recorded.
+//!
+//! A member of a flow takes back what its end had made impossible, and what was skipped because of that
+//! waits again, each as a replay of its own. What is satisfied stays, and so does what fired otherwise.
+//! With more behind it than one transaction looks at, the rest stays skipped until what it waits for
+//! ends ([`unskip`](super::graph)). Sent twice: it runs again once, and nothing more
+//! happens: at once because it has not been claimed yet, later because it was replayed more often
+//! than the caller saw.
 
 use std::cmp::Ordering;
 
-use super::graph::Draft;
-use super::{COMMAND_BYTES, Decide, Repeat, check_reason};
+use super::graph::{Draft, behind};
+use super::{Again, COMMAND_BYTES, Decide, Repeat, check_reason};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
@@ -29,10 +35,23 @@ pub struct Replay {
     pub reason: String,
     /// Only if it was replayed so often before; however often it was when it does not say.
     pub replays: Option<u32>,
+    /// Whether what was skipped because of it waits again.
+    pub downstream: bool,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// What was skipped because of it and waits again, nearest first.
+    pub unskipped: Vec<ExecutionId>,
+    /// What stays skipped because it was replayed as often as its policy allows.
+    pub spent: Vec<ExecutionId>,
+    /// Whether more was skipped: it waits again when what it waits for has ended.
+    pub more: bool,
 }
 
 impl Decide for Replay {
-    type Reply = ();
+    type Reply = Replayed;
     const NAME: &'static str = "replay_execution";
     const TRAFFIC: Traffic = Traffic::Admin;
     const REPEAT: Repeat = Repeat {
@@ -57,22 +76,28 @@ impl Decide for Replay {
             keys.extend([Key::Group(flow, x.id), Key::Incoming(flow, x.id)]);
             keys.push(Key::Cancel(flow, x.id));
             keys.extend(lost(flow, x.id, have).map(|edge| Key::Execution(edge.upstream)));
+            if self.downstream {
+                keys.push(Key::Behind(flow, x.id));
+                let found = have.graph.behind.get(&(flow, x.id)).into_iter().flatten();
+                let from = [x.id].into_iter().chain(found.copied());
+                keys.extend(from.flat_map(|id| behind(flow, id, have)));
+            }
         }
         keys
     }
 
-    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<()>, Rejection> {
+    fn decide(&self, have: &WorkingSet, cx: &mut Cx<'_>) -> Result<Change<Replayed>, Rejection> {
         let x = have.execution(self.id)?;
         match self.replays.map(|seen| (seen, seen.cmp(&x.counts.replays))) {
             None | Some((_, Ordering::Equal)) => {}
             // It runs again, or did.
-            Some((_, Ordering::Less)) => return Ok(Change::none(())),
+            Some((_, Ordering::Less)) => return Ok(Change::none(Replayed::default())),
             Some((seen, Ordering::Greater)) => return Err(super::replayed(x, seen)),
         }
         let terminal = match &x.state {
             State::Terminal(terminal) => terminal,
             State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
-                return Ok(Change::none(()));
+                return Ok(Change::none(Replayed::default()));
             }
             State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
                 let said = format!("{} is {}, not terminal", x.id, x.state.phase());
@@ -92,9 +117,14 @@ impl Decide for Replay {
         let mut change = match x.flow().and_then(|flow| have.graph.known_flow(flow)) {
             None => {
                 let effects = Effects { execution: Some(replayed), ..Effects::default() };
-                Change { reply: (), effects }
+                Change { reply: Replayed::default(), effects }
             }
-            Some(flow) => in_flow(have, flow, (replayed, terminal), cx)?,
+            Some(flow) => {
+                let mut draft = in_flow(have, flow, (replayed, terminal), cx)?;
+                let skipped = matches!(terminal.ending, Ending::Skipped { .. });
+                let onwards = self.downstream.then(|| downstream(&mut draft, (x.id, skipped), cx));
+                draft.change(onwards.unwrap_or_default())
+            }
         };
         change.effects.attempt = terminal.last_attempt(x.id);
         if matches!(terminal.ending, Ending::Success { .. }) {
@@ -115,10 +145,38 @@ impl Decide for Replay {
         let x = have.execution(self.id).ok()?;
         self.replays.is_none().then(|| Self { replays: Some(x.counts.replays), ..self.clone() })
     }
+
+    fn again(_: &Replayed) -> Again<Replayed> {
+        Again::Reply(Replayed::default())
+    }
+}
+
+/// Has wait again what was skipped because of how `id` ended.
+fn downstream(draft: &mut Draft<'_>, (id, skipped): (ExecutionId, bool), cx: &Cx<'_>) -> Replayed {
+    let mut back = draft.take_back(id, skipped);
+    let mut replayed = Replayed::default();
+    let mut at = 0;
+    while let Some(next) = back.waiting.get(at).copied() {
+        at += 1;
+        if replayed.unskipped.contains(&next) {
+            continue;
+        }
+        if draft.may_unskip(next) {
+            let further = draft.unskip(next, true, cx);
+            replayed.unskipped.push(next);
+            back.waiting.extend(further.waiting);
+            back.spent.extend(further.spent);
+        } else {
+            replayed.more = true;
+        }
+    }
+    back.spent.sort_unstable();
+    back.spent.dedup();
+    Replayed { spent: back.spent, ..replayed }
 }
 
 /// `x` as it runs again.
-fn replayed(x: &Execution, cx: &Cx<'_>) -> Execution {
+pub(super) fn replayed(x: &Execution, cx: &Cx<'_>) -> Execution {
     let at = cx.at(x);
     let mut replayed = x.changed(at);
     replayed.counts = Counts { replays: x.counts.replays + 1, retries: 0, reclaims: 0, ..x.counts };
@@ -145,12 +203,12 @@ fn lost(flow: FlowId, id: ExecutionId, have: &WorkingSet) -> impl Iterator<Item 
 
 /// A member runs again: its flow takes its end back, and goes on if it had ended. One that was skipped
 /// waits again for those that were lost; if they ended as they did before, it never can.
-fn in_flow(
-    have: &WorkingSet,
+fn in_flow<'a>(
+    have: &'a WorkingSet,
     flow: &Flow,
     (x, terminal): (Execution, &Terminal),
     cx: &Cx<'_>,
-) -> Result<Change<()>, Rejection> {
+) -> Result<Draft<'a>, Rejection> {
     let mut draft = Draft::new(have, flow, cx);
     match &flow.state {
         FlowState::Open => {}
@@ -164,13 +222,7 @@ fn in_flow(
         }
     }
     let id = x.id;
-    if matches!(have.graph.dispatch.get(&id), Some(Some(_))) {
-        // Its flow was never told.
-        draft.undispatch(id);
-    } else {
-        let counter = draft.flow.ended.counter(&terminal.ending);
-        *counter = counter.saturating_sub(1);
-    }
+    draft.uncount(id, &terminal.ending);
     let skipped = matches!(terminal.ending, Ending::Skipped { .. });
     draft.put_execution(x.clone());
     if let (true, Some(group)) = (skipped, draft.group(id).cloned()) {
@@ -194,7 +246,7 @@ fn in_flow(
             return Err(Rejection::new(Code::DepsNotSatisfied, said));
         }
     }
-    Ok(draft.change(()))
+    Ok(draft)
 }
 
 fn waiting_again(edge: &Edge) -> Edge {

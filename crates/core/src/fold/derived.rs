@@ -52,3 +52,17 @@ fn difference<T: Ord + Clone>(was: &BTreeSet<T>, is: &BTreeSet<T>, delta: &mut D
     delta.remove.extend(was.difference(is).cloned());
     delta.insert.extend(is.difference(was).cloned());
 }
+
+/// What is written is checked by being written: only leases that are not need to be held, each
+/// once and in order.
+pub(super) fn hold_unwritten(set: &mut WriteSet) {
+    if set.held.is_empty() {
+        return;
+    }
+    let executions = set.executions.iter().filter_map(|write| write.before.as_ref().map(|x| x.id));
+    let leases = set.leases.iter().filter_map(|write| Some(write.before.as_ref()?.execution));
+    let written: BTreeSet<_> = executions.chain(leases).collect();
+    set.held.retain(|row| !written.contains(&row.execution));
+    set.held.sort_by_key(|row| row.execution);
+    set.held.dedup_by_key(|row| row.execution);
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use crate::error::{Code, Rejection};
-use crate::execution::Execution;
+use crate::execution::{AttemptRecord, Execution};
 use crate::flow::{Backlog, Dispatch, Edge, Flow, Group, PendingCancel, Reach};
 use crate::fold::{Blob, Delta, Key, Write, changes, put};
 use crate::ids::{EdgeId, ExecutionId, FlowId};
@@ -38,6 +38,8 @@ pub struct GraphSet {
     pub incoming: BTreeMap<GroupKey, BTreeSet<EdgeId>>,
     /// What can be reached from an execution, as of before the batch.
     pub reach: BTreeMap<GroupKey, Reach>,
+    /// What lies behind an execution along edges that are impossible, as of before the batch.
+    pub behind: BTreeMap<GroupKey, Vec<ExecutionId>>,
     /// Edges that the batch added, from where and to where.
     pub added: Vec<(FlowId, ExecutionId, ExecutionId)>,
     /// Members of a flow that have not ended, in order of their ids, as of before the batch.
@@ -73,6 +75,7 @@ impl GraphSet {
             Key::Outgoing(flow, id) => self.outgoing.contains_key(&(*flow, *id)),
             Key::Incoming(flow, id) => self.incoming.contains_key(&(*flow, *id)),
             Key::Reach(flow, id) => self.reach.contains_key(&(*flow, *id)),
+            Key::Behind(flow, id) => self.behind.contains_key(&(*flow, *id)),
             Key::Members(flow) => self.members.contains_key(flow),
             Key::Dispatch(id) => self.dispatch.contains_key(id),
             Key::Cancel(flow, id) => self.cancels.contains_key(&(*flow, *id)),
@@ -83,10 +86,10 @@ impl GraphSet {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Stepped(..)
             | Key::Input(_)
             | Key::Unseen(_)
             | Key::Wait(_) => false,
-            | Key::Stepped(..)
         }
     }
 
@@ -185,6 +188,8 @@ pub struct GraphEffects {
     pub edges: Vec<Edge>,
     /// Executions as they are to be.
     pub executions: Vec<Execution>,
+    /// Attempts that are over.
+    pub attempts: Vec<AttemptRecord>,
     /// Executions that go, with everything they owned.
     pub gone: Vec<ExecutionId>,
     /// Bytes to keep.
@@ -323,6 +328,8 @@ impl GraphSet {
         }
         let reach = self.reach.iter_mut().filter(|((of, _), _)| *of == flow);
         reach.for_each(|(_, reach)| *reach = Reach::All(BTreeSet::new()));
+        let behind = self.behind.iter_mut().filter(|((of, _), _)| *of == flow);
+        behind.for_each(|(_, ids)| ids.clear());
         self.added.retain(|(of, ..)| *of != flow);
         self.backlogs.entry(flow).and_modify(|row| *row = None);
         self.members.entry(flow).and_modify(Vec::clear);

@@ -16,6 +16,7 @@ use ff_core::decide::key_expiry::ForgetKey;
 use ff_core::decide::lease_expiry::ExpireLease;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
+use ff_core::decide::replay::Replay;
 use ff_core::decide::retention::Trim;
 use ff_core::decide::unhold::Unhold;
 use ff_core::execution::Fence;
@@ -327,7 +328,7 @@ impl Ask {
             Deed::Cancel => cancel(id).into(),
             Deed::GiveUp => give_up(id, fence).into(),
             Deed::Revoke => revoke(id).into(),
-            Deed::Replay => replay(id).into(),
+            Deed::Replay => Replay { downstream: !n.is_multiple_of(4), ..replay(id) }.into(),
             Deed::ChangePriority => {
                 ChangePriority { id, priority: i32::try_from(n % 3).unwrap(), version: None }.into()
             }

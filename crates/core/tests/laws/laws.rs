@@ -195,7 +195,18 @@ fn the_end_is_final(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
     let State::Terminal(_) = &was.state else {
         return Ok(());
     };
-    let replayed = matches!(turn.command, Command::Replay(replay) if replay.id == is.id);
+    let skipped = matches!(&was.state, State::Terminal(terminal)
+        if matches!(terminal.ending, Ending::Skipped { .. }));
+    let replayed = match turn.command {
+        Command::Replay(replay) => {
+            let upstream = turn.before.find(replay.id).and_then(|x| x.flow());
+            let behind = skipped && replay.downstream && upstream == is.flow();
+            replay.id == is.id || behind
+        }
+        Command::DispatchCompletion(dispatch) => skipped && Some(dispatch.flow) == is.flow(),
+        Command::ReconcileGroup(group) => skipped && group.downstream == is.id,
+        _ => false, // not ours: no other command has anything run again
+    };
     let kept = match &is.state {
         State::Terminal(_) => is.state == was.state && is.counts == was.counts,
         State::Runnable(_) => replayed && is.counts.replays == was.counts.replays + 1,
@@ -213,17 +224,6 @@ fn counts_are_bounded(x: &Execution) -> Law {
     law(bounded, || format!("{counts:?} under {policy:?}"))
 }
 
-fn each_end_is_told_once(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
-    let events = turn.set.events.iter().filter(|e| e.execution == Some(is.id));
-    let ends = events.filter(|e| e.kind.name() == EventName::Completion);
-    let ended = was.state.phase() != Phase::Terminal && is.state.phase() == Phase::Terminal;
-    let told = ends.count();
-    law(told == usize::from(ended), || format!("told {told} times: {was:#?} became {is:#?}"))
-}
-
-/// Sending an accepted command again changes nothing more, now or at another time.
-pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
-    let Ok(reply) = turn.outcome else {
 /// A lost lease counts one more than those before it, or one if the attempt made progress; only what
 /// ran out again without any waits before it is taken over.
 fn what_is_lost_in_a_row_is_counted(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
@@ -252,6 +252,17 @@ fn what_is_lost_in_a_row_is_counted(turn: &Turn<'_>, was: &Execution, is: &Execu
     })
 }
 
+fn each_end_is_told_once(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+    let events = turn.set.events.iter().filter(|e| e.execution == Some(is.id));
+    let ends = events.filter(|e| e.kind.name() == EventName::Completion);
+    let ended = was.state.phase() != Phase::Terminal && is.state.phase() == Phase::Terminal;
+    let told = ends.count();
+    law(told == usize::from(ended), || format!("told {told} times: {was:#?} became {is:#?}"))
+}
+
+/// Sending an accepted command again changes nothing more, now or at another time.
+pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
+    let Ok(reply) = turn.outcome else {
         return Ok(());
     };
     let mut world = turn.after.clone();

@@ -109,7 +109,7 @@ pub fn revoke(id: ExecutionId) -> Revoke {
 }
 
 pub fn replay(id: ExecutionId) -> Replay {
-    Replay { id, reason: "try again".to_owned(), replays: None }
+    Replay { id, reason: "try again".to_owned(), replays: None, downstream: true }
 }
 
 pub fn hold(id: ExecutionId) -> Hold {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ff_core::flow::{Edge, Reach};
+use ff_core::flow::{Edge, EdgeState, Reach};
 use ff_core::fold::{GraphSet, Key};
 use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, TRIM_CHUNK_MAX};
 use ff_core::state::Phase;
@@ -69,6 +69,10 @@ impl World {
                 let reach = reach(&self.edges(*flow), *id);
                 self.rows.graph.reach.insert((*flow, *id), reach);
             }
+            Key::Behind(flow, id) => {
+                let behind = behind(&self.edges(*flow), *id);
+                self.rows.graph.behind.insert((*flow, *id), behind);
+            }
             Key::Dispatch(id) => {
                 self.rows.graph.dispatch.insert(*id, None);
             }
@@ -83,11 +87,11 @@ impl World {
             | Key::Idempotency(..)
             | Key::Consumer(_)
             | Key::Step(..)
+            | Key::Stepped(..)
             | Key::Input(_)
             | Key::Unseen(_)
             | Key::Wait(_) => unreachable!("these are not of flows"),
         }
-            | Key::Stepped(..)
     }
 
     fn load_members(&mut self, key: &Key) {
@@ -109,6 +113,19 @@ impl World {
             _ => unreachable!("these are not of members"), // not ours: see above
         }
     }
+}
+
+fn behind(edges: &[Edge], from: ExecutionId) -> Vec<ExecutionId> {
+    let lost = edges.iter().filter(|edge| matches!(edge.state, EdgeState::Impossible { .. }));
+    let lost: Vec<_> = lost.collect();
+    let (mut found, mut at) = (vec![from], 0);
+    while let Some(id) = found.get(at).copied() {
+        let next = lost.iter().filter(|edge| edge.upstream == id).map(|edge| edge.downstream);
+        let fresh: BTreeSet<_> = next.filter(|id| !found.contains(id)).collect();
+        found.extend(fresh);
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 fn reach(edges: &[Edge], from: ExecutionId) -> Reach {

@@ -390,7 +390,7 @@ fn ended_member_samples() -> Vec<Told> {
     });
     let mut revivable = skipped.clone();
     let upstream = others(flow_beside(revivable.id))[0];
-    revivable.tell(replay(upstream));
+    revivable.tell(Replay { downstream: false, ..replay(upstream) });
     let idle = joined(|life| {
         take(life);
         succeed(life);

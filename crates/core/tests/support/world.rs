@@ -131,6 +131,7 @@ impl World {
             | Key::Outgoing(..)
             | Key::Incoming(..)
             | Key::Reach(..)
+            | Key::Behind(..)
             | Key::Members(_)
             | Key::Dispatch(_)
             | Key::Cancel(..)

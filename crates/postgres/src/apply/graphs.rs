@@ -122,6 +122,7 @@ impl Graphs {
             | Key::Pair(..)
             | Key::Incoming(..)
             | Key::Reach(..)
+            | Key::Behind(..)
             | Key::Members(_)
             | Key::Cancel(..)
             | Key::Backlog(_)

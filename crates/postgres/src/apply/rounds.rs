@@ -85,6 +85,7 @@ fn kind(key: &Key) -> Option<Kind> {
         | Key::Outgoing(..)
         | Key::Incoming(..)
         | Key::Reach(..)
+        | Key::Behind(..)
         | Key::Members(_)
         | Key::Dispatch(_)
         | Key::Cancel(..)
@@ -97,7 +98,7 @@ fn kind(key: &Key) -> Option<Kind> {
 /// The first kind of lock that many who ask for such rows learn of by them.
 fn tells_of(key: &Key) -> Option<Kind> {
     match key {
-        Key::Outgoing(..) => Some(Kind::Group),
+        Key::Outgoing(..) | Key::Behind(..) => Some(Kind::Group),
         Key::FreeGroup(..) | Key::Incoming(..) | Key::Members(_) | Key::Owed(_) | Key::First(_) => {
             Some(Kind::Execution)
         }
@@ -108,8 +109,8 @@ fn tells_of(key: &Key) -> Option<Kind> {
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
-        | Key::Input(_)
         | Key::Stepped(..)
+        | Key::Input(_)
         | Key::Unseen(_)
         | Key::Groups(_)
         | Key::Edge(..)

@@ -191,7 +191,7 @@ async fn waiting(world: &World, name: &str) -> Command {
         "cancel_execution" => Cancel { id, reason, fence: None, replays: None }.into(),
         "replay_execution" => {
             world.cancel(id).await.unwrap();
-            Replay { id, reason, replays: None }.into()
+            Replay { id, reason, replays: None, downstream: true }.into()
         }
         "change_priority" => ChangePriority { id, priority: 7, version: None }.into(),
         "hold_execution" => Hold { id, reason, version: None }.into(),

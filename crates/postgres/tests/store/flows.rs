@@ -191,6 +191,7 @@ async fn an_end_that_is_taken_back_is_not_remembered() {
         id: drawn.id("a"),
         reason: "again".to_owned(),
         replays: None,
+        downstream: true,
     };
     world.run(replay).await.unwrap();
     assert!(world.tick(Duty::CompletionDispatch).await.is_empty());

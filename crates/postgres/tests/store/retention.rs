@@ -39,7 +39,9 @@ async fn complete_all(w: &World, count: u32) -> Vec<ExecutionId> {
 }
 
 async fn replay(w: &World, id: ExecutionId) {
-    w.run(Replay { id, reason: "once more".to_owned(), replays: None }).await.unwrap();
+    w.run(Replay { id, reason: "once more".to_owned(), replays: None, downstream: true })
+        .await
+        .unwrap();
 }
 
 async fn batches(db: &Client) -> i64 {

@@ -15,7 +15,7 @@ use ff_core::decide::extend_flow::{ExtendFlow, Extended};
 use ff_core::decide::hold::Hold;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::decide::renew::Renew;
-use ff_core::decide::replay::Replay;
+use ff_core::decide::replay::{Replay, Replayed};
 use ff_core::decide::revoke::Revoke;
 use ff_core::decide::submit_flow::SubmitFlow;
 use ff_core::decide::suspend::Suspend;
@@ -144,7 +144,7 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.cancel(cancel).await
     }
 
-    async fn replay(&self, replay: Replay) -> Result<(), Error> {
+    async fn replay(&self, replay: Replay) -> Result<Replayed, Error> {
         self.inner.replay(replay).await
     }
 

@@ -223,6 +223,27 @@ async fn whoever_waits_for_a_flow_is_told_when_it_has_ended() {
 }
 
 #[tokio::test]
+async fn a_replay_names_what_waits_for_it_again() {
+    let site = Site::open().await;
+    for (number, body, unskipped) in [
+        (1, json!({}), json!([member(flow_id(1), "b"), member(flow_id(1), "c")])),
+        (2, json!({"downstream": false}), json!(null)),
+    ] {
+        let flow = flow_id(number);
+        let nodes = ["a", "b", "c"].map(node);
+        submit(&site, number, &nodes, &edges(&[("a", "b"), ("b", "c")])).await;
+        site.post(&path(member(flow, "a"), "/cancel"), json!({})).await;
+        site.dispatch().await;
+        let replayed = site.post(&path(member(flow, "a"), "/replay"), body).await;
+        assert_eq!((replayed.status, &replayed.body["status"]), (200, &json!("replayed")));
+        assert_eq!(replayed.body["unskipped"], unskipped);
+        let behind = site.get(&path(member(flow, "c"), "")).await.body;
+        let waits = if unskipped.is_null() { "skipped" } else { "waiting_children" };
+        assert_eq!(behind["public_state"], waits);
+    }
+}
+
+#[tokio::test]
 async fn the_feed_tells_of_a_flow_and_of_its_members() {
     let site = Site::open().await;
     let flow = flow_id(1);

@@ -119,7 +119,9 @@ impl Caller<'_> {
         let fence = self.claim(6, id).await;
         let result = Some(Bytes::from_static(b"out"));
         self.send(Complete { id, fence, result, encoding: None }).await.unwrap();
-        self.send(Replay { id, reason: "again".to_owned(), replays: None }).await.unwrap();
+        self.send(Replay { id, reason: "again".to_owned(), replays: None, downstream: true })
+            .await
+            .unwrap();
         self.send(Cancel { id, reason: "enough".to_owned(), fence: None, replays: None })
             .await
             .unwrap();

@@ -23,7 +23,7 @@ const STEERING: &[Operation] = &[
     ("create_execution", "create_execution", "create", "create idempotency bad_input bad_policy"),
     ("create_executions", "create_executions", "", "batches"),
     ("cancel_execution", "cancel_execution", "cancel", "cancel races repeats"),
-    ("replay_execution", "replay_execution", "replay", "replay repeats"),
+    ("replay_execution", "replay_execution", "replay", "replay flow_replay flow_unskip repeats"),
     ("revoke_lease", "revoke_lease", "revoke", "revoke repeats"),
     ("change_priority", "change_priority", "priority", "operator repeats"),
     ("hold_execution", "hold_execution", "hold", "operator repeats"),

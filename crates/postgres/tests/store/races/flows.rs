@@ -173,7 +173,7 @@ fn meddle(fleet: &Fleet, number: usize, flows: usize) -> impl Future<Output = ()
             let reason = "because".to_owned();
             let replay = |id: FlowId, text: &str| -> Command {
                 let id = ExecutionId::for_node(id, &name(text));
-                Replay { id, reason: "again".to_owned(), replays: None }.into()
+                Replay { id, reason: "again".to_owned(), replays: None, downstream: true }.into()
             };
             let text = format!("extra{number}-{round}");
             let (nodes, links) = (vec![node(id, &text)], vec![Link::new(at("n0"), at(&text))]);
