@@ -396,7 +396,7 @@ pub fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
     r.bytes(here.map(|(_, bytes)| bytes.as_ref()));
 }
 
-/// Executions to update, as `ff_execution_row_9`.
+/// Executions to update, as `ff_execution_row_7`.
 pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);
@@ -410,7 +410,7 @@ pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     })
 }
 
-/// Executions to insert, as `ff_new_execution_row_9`.
+/// Executions to insert, as `ff_new_execution_row_7`.
 pub fn inserts(rows: &[ToWrite<'_>]) -> Composite {
     Composite::of(rows, |x, r| {
         r.id(x.id);

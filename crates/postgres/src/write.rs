@@ -397,11 +397,11 @@ fn stored_blob(
 }
 
 fn executions(rows: &[ToWrite<'_>]) -> Params<'static> {
-    Params::new().rows("ff_execution_row_9", updates(rows))
+    Params::new().rows("ff_execution_row_7", updates(rows))
 }
 
 fn new_executions(rows: &[ToWrite<'_>]) -> Params<'static> {
-    Params::new().rows("ff_new_execution_row_9", inserts(rows))
+    Params::new().rows("ff_new_execution_row_7", inserts(rows))
 }
 
 /// Leases as they are to be, each with what it was, if it is to be found by that.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ff_core::decide::Again;
 use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::event::{Event, EventKind, EventName};
-use ff_core::execution::{Fence, LeaseEnd, Next, State, first_epoch};
+use ff_core::execution::{Ending, Fence, LeaseEnd, Next, State, first_epoch};
 use ff_core::flow::{CancellationPolicy, EdgeState, FlowState, FlowWord, GroupState, Node};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;

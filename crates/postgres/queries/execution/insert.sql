@@ -10,4 +10,4 @@ insert into ff_exec_core (
     failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason, terminal_at_ms,
     retain_until_ms
 )
-select * from unnest($1::ff_new_execution_row_9[])
+select * from unnest($1::ff_new_execution_row_7[])

@@ -15,7 +15,7 @@ with put as (
         result_attempt = case when i.result is null then x.result_attempt else x.attempt_index end,
         result_encoding = coalesce(i.result_encoding, x.result_encoding),
         result = coalesce(i.result, x.result)
-    from unnest($1::ff_completed_row_9[]) i
+    from unnest($1::ff_completed_row_7[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before and x.epoch < i.epoch
     returning

@@ -13,7 +13,7 @@ with core as (
         failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason, terminal_at_ms,
         retain_until_ms
     )
-    select * from unnest($1::ff_new_execution_row_9[])
+    select * from unnest($1::ff_new_execution_row_7[])
     returning 1
 ), input as (
     insert into ff_payload (

@@ -24,7 +24,7 @@ with put as (
         result_attempt = coalesce(i.result_attempt, x.result_attempt),
         result_encoding = coalesce(i.result_encoding, x.result_encoding),
         result = coalesce(i.result, x.result)
-    from unnest($1::ff_execution_row_9[]) i
+    from unnest($1::ff_execution_row_7[]) i
     where x.ctid = i.at and x.partition_key = i.partition_key
         and x.execution_id = i.execution_id and x.version = i.before and x.epoch <= i.epoch
     returning 1

@@ -16,7 +16,7 @@ with core as (
         failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason, terminal_at_ms,
         retain_until_ms
     )
-    select * from unnest($1::ff_new_execution_row_9[])
+    select * from unnest($1::ff_new_execution_row_7[])
     returning partition_key, execution_id, ctid as at
 ), input as (
     insert into ff_payload (

@@ -15,8 +15,8 @@ pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
 pub const NAMES: [&str; 20] = [
-    "ff_execution_row_9",
-    "ff_new_execution_row_9",
+    "ff_execution_row_7",
+    "ff_new_execution_row_7",
     "ff_lease_row",
     "ff_payload_row",
     "ff_step_row",
@@ -32,7 +32,7 @@ pub const NAMES: [&str; 20] = [
     "ff_suspend_key_row",
     "ff_claim_row",
     "ff_first_row",
-    "ff_completed_row_9",
+    "ff_completed_row_7",
     "ff_suspended_row",
     "ff_told_row",
 ];

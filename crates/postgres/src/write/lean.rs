@@ -172,7 +172,7 @@ impl Rows<'_> {
             r.long(lease.lease.until.0);
             r.int(i64::try_from(*turn).unwrap_or(i64::MAX));
         });
-        let params = Params::new().rows("ff_completed_row_9", rows).count(done.len()).number(at.0);
+        let params = Params::new().rows("ff_completed_row_7", rows).count(done.len()).number(at.0);
         Some(Step::Run(hot::complete, params))
     }
 }

@@ -3,7 +3,7 @@
 alter table ff_exec_core add column result_digest bigint;
 
 -- The rows on their way in, with it. Processes of earlier versions send those without.
-create type ff_execution_row_9 as (
+create type ff_execution_row_7 as (
     partition_key smallint, execution_id uuid, at tid, version bigint, before bigint,
     priority integer, tags text, deadline_at_ms bigint, epoch bigint, attempts integer,
     retries integer, reclaims integer, replays integer, progress_percent integer,
@@ -18,7 +18,7 @@ create type ff_execution_row_9 as (
     result_attempt integer, result_encoding text, result bytea
 );
 
-create type ff_new_execution_row_9 as (
+create type ff_new_execution_row_7 as (
     partition_key smallint, execution_id uuid, version bigint, namespace text, lane_id text,
     kind text, creator text, policy text, idempotency_key text, fingerprint bytea,
     created_at_ms bigint, flow_id uuid, node text, input_size integer, input_encoding text,
@@ -34,7 +34,7 @@ create type ff_new_execution_row_9 as (
     retain_until_ms bigint
 );
 
-create type ff_completed_row_9 as (
+create type ff_completed_row_7 as (
     partition_key smallint, execution_id uuid, at tid, before bigint, epoch bigint,
     attempt_ran_ms bigint, retain_until_ms bigint, result_encoding text, result bytea,
     result_digest bigint, claim_id uuid, until_ms bigint, turn integer
