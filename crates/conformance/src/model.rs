@@ -153,9 +153,12 @@ impl Backend for Model {
         let claims = asks.iter().map(|ask| self.claim_one(&mut tables, ask));
         let given: Vec<_> = claims.collect();
         let nothing = given.iter().all(Vec::is_empty);
-        let next = tables.timers_of(TimerKind::Delay).next().map(|timer| timer.due);
-        let next_due = next.filter(|_| nothing);
-        Ok(Claims { given, next_due, now: self.clock.now() })
+        let (next, now) = (tables.timers_of(TimerKind::Delay).next(), self.clock.now());
+        let found = asks.iter().flat_map(|ask| tables.candidates(ask));
+        let waits = found.filter_map(|id| tables.executions.get(&id)?.waits_until());
+        let waits = waits.filter(|until| *until > now);
+        let next_due = waits.chain(next.map(|timer| timer.due)).min().filter(|_| nothing);
+        Ok(Claims { given, next_due, now })
     }
 
     async fn agenda(&self) -> Result<Agenda, StoreError> {

@@ -99,6 +99,7 @@ fn grant(
             bytes += size;
             claimed.push(Claimed { leased, input });
         } else {
+            let until = until.filter(|until| *until > state.clock.now());
             *waits = [*waits, until].into_iter().flatten().min();
         }
     }
