@@ -7,7 +7,7 @@ use tokio_postgres::{Client, NoTls};
 
 /// The migrations of a file, in order.
 const OF_A_FILE: &[(u32, &str)] =
-    &[(1, "executions"), (2, "flows"), (3, "suspensions"), (6, "result_digests")];
+    &[(1, "executions"), (2, "flows"), (3, "suspensions"), (4, "result_digests")];
 /// The migrations of a schema on PostgreSQL.
 const OF_A_SCHEMA: &[(u32, &str)] = &[
     (1, "executions"),
@@ -16,7 +16,7 @@ const OF_A_SCHEMA: &[(u32, &str)] = &[
     (4, "lean_rows"),
     (5, "leaner_rows"),
     (6, "lean_waits"),
-    (9, "result_digests"),
+    (7, "result_digests"),
 ];
 
 /// Runs `ff migrate` and compares all it says; names of databases stand as `<database>`.

@@ -4,7 +4,8 @@
 //! With `cancel_all`, every edge that is not resolved is impossible from then on, and nothing is
 //! dispatched: all members end here. With more members than one transaction ends, they are owed, and
 //! ended in bounded pieces. The commit that ends the last of them says that the flow has ended; where
-//! members go on, the one that counts the last of them does. Sent twice: the stored policy and reason, and nothing is written. A policy
+//! members go on, the one that counts the last of them does. Sent twice: the stored policy and
+//! reason, and nothing is written. A policy
 //! that ends more than the stored one takes its place and is carried out; the reason and the time of the
 //! first cancellation stay.
 

@@ -1,7 +1,8 @@
 //! Cancel members that a cancelled flow still owes, a bounded number of them. The last piece ends a flow
 //! that is cancelled with all its members.
 //!
-//! Those that ended meanwhile, or that the policy lets go on, are left as they are. Sent twice: the next ones, or nothing.
+//! Those that ended meanwhile, or that the policy lets go on, are left as they are. Sent twice:
+//! the next ones, or nothing.
 
 use super::cancel_flow::cancel_members;
 use super::graph::Draft;
