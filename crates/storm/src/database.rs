@@ -1,0 +1,154 @@
+//! The database of a storm: a throw-away PostgreSQL server or a SQLite file, and SQL on it by hand.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ff_cluster::Cluster;
+use tokio::sync::Mutex;
+use tokio_postgres::NoTls;
+
+use crate::Store;
+use crate::time::sleep_ms;
+
+/// What a kill leaves behind is there after it: the machine itself does not crash.
+const SETTINGS: &[(&str, &str)] =
+    &[("fsync", "off"), ("dynamic_shared_memory_type", "mmap"), ("max_connections", "200")];
+/// How long a session by hand waits for the lock of a SQLite file.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Locks some rows that are being worked on.
+const LOCK_EXECUTIONS: &str = include_str!("../queries/lock_executions.sql");
+/// Locks some flows.
+const LOCK_FLOWS: &str = include_str!("../queries/lock_flows.sql");
+
+/// A database.
+pub enum Database {
+    /// A server of our own; `None` while it is restarted.
+    Postgres { port: u16, cluster: Mutex<Option<Cluster>> },
+    /// A file.
+    Sqlite(PathBuf),
+}
+
+impl Database {
+    /// A new, empty one.
+    pub async fn start(store: Store, directory: &Path) -> anyhow::Result<Self> {
+        match store {
+            Store::Sqlite => Ok(Self::Sqlite(directory.join("storm.db"))),
+            Store::Postgres => {
+                let started = tokio::task::spawn_blocking(|| Cluster::start(SETTINGS)).await?;
+                let cluster = started.map_err(|why| anyhow::anyhow!("{why}"))?;
+                let port = cluster.port();
+                Ok(Self::Postgres { port, cluster: Mutex::new(Some(cluster)) })
+            }
+        }
+    }
+
+    /// Where the server listens, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Postgres { port, .. } => Some(SocketAddr::from(([127, 0, 0, 1], *port))),
+            Self::Sqlite(_) => None,
+        }
+    }
+
+    /// How to open it, over a line if there is one.
+    pub fn url(&self, line: Option<SocketAddr>) -> String {
+        match self {
+            Self::Postgres { port, .. } => {
+                let port = line.map_or(*port, |line| line.port());
+                format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable")
+            }
+            Self::Sqlite(path) => format!("sqlite:{}", path.display()),
+        }
+    }
+
+    /// Ends the server as `-m immediate` does, without a last word to its log, and starts it again.
+    pub async fn restart(&self, away_ms: u64) -> anyhow::Result<()> {
+        let Self::Postgres { cluster, .. } = self else { return Ok(()) };
+        let mut slot = cluster.lock().await;
+        let mut running = slot.take().context("it is not being restarted")?;
+        let away = Duration::from_millis(away_ms);
+        let restarted = tokio::task::spawn_blocking(move || {
+            let done = running.kill().and_then(|()| {
+                std::thread::sleep(away);
+                running.restart()
+            });
+            (running, done)
+        });
+        let (running, done) = restarted.await?;
+        *slot = Some(running);
+        done.map_err(|why| anyhow::anyhow!("{why}"))
+    }
+
+    /// Holds locks that everybody needs, for a while: rows on a server, everything in a file.
+    pub async fn hold_locks(&self, rows: u32, ms: u64) -> anyhow::Result<()> {
+        match self {
+            Self::Postgres { .. } => {
+                let client = self.session().await?;
+                client.batch_execute("begin").await?;
+                for statement in [LOCK_EXECUTIONS, LOCK_FLOWS] {
+                    client.query(statement, &[&i64::from(rows)]).await?;
+                }
+                sleep_ms(ms).await;
+                client.batch_execute("rollback").await?;
+                Ok(())
+            }
+            Self::Sqlite(path) => {
+                let path = path.clone();
+                let held = move || {
+                    let file = rusqlite::Connection::open(path)?;
+                    file.busy_timeout(BUSY)?;
+                    file.execute_batch("begin immediate")?;
+                    std::thread::sleep(Duration::from_millis(ms));
+                    file.execute_batch("rollback")
+                };
+                Ok(tokio::task::spawn_blocking(held).await??)
+            }
+        }
+    }
+
+    /// Runs aborted transactions that took a number each.
+    pub async fn abort(&self, transactions: u32) -> anyhow::Result<()> {
+        if let Self::Postgres { .. } = self {
+            let client = self.session().await?;
+            for _ in 0..transactions {
+                client.batch_execute("begin; select pg_current_xact_id(); rollback").await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a statement finds: a word, a number and an example in each row.
+    pub async fn find(&self, statement: &str) -> anyhow::Result<Vec<(String, i64, String)>> {
+        match self {
+            Self::Postgres { .. } => {
+                let client = self.session().await?;
+                let rows = client.query(&statement.replace("ID(", "concat("), &[]).await?;
+                let read = |row: &tokio_postgres::Row| -> Result<_, tokio_postgres::Error> {
+                    let example: Option<String> = row.try_get(2)?;
+                    Ok((row.try_get(0)?, row.try_get(1)?, example.unwrap_or_default()))
+                };
+                Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+            }
+            Self::Sqlite(path) => {
+                let file = rusqlite::Connection::open(path)?;
+                file.busy_timeout(BUSY)?;
+                let mut prepared = file.prepare(&statement.replace("ID(", "hex("))?;
+                let read = |row: &rusqlite::Row<'_>| {
+                    let example: Option<String> = row.get(2)?;
+                    Ok((row.get(0)?, row.get(1)?, example.unwrap_or_default()))
+                };
+                Ok(prepared.query_map([], read)?.collect::<Result<_, _>>()?)
+            }
+        }
+    }
+
+    async fn session(&self) -> anyhow::Result<tokio_postgres::Client> {
+        let (client, connection) = tokio_postgres::connect(&self.url(None), NoTls).await?;
+        // It ends with the client; why is told to the client.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(client)
+    }
+}

@@ -1,0 +1,160 @@
+//! The faults: one after the other, with calm between them in which nothing may be late.
+
+use crate::Store;
+use crate::database::Database;
+use crate::dice::Dice;
+use crate::fleet::{Fleet, Server};
+use crate::record::Span;
+use crate::time::{now, sleep_ms};
+use crate::world::{Phase, World};
+
+/// The least and the most of calm between two faults.
+const CALM_MS: (u64, u64) = (5_000, 11_000);
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// `kill -9` of a server, which is started again after a while.
+    KillServer,
+    /// A server is stopped, and goes on.
+    PauseServer,
+    /// Aborted transactions, and the database is ended at once and started again.
+    RestartDatabase,
+    /// The connections of a server to its database are cut.
+    CutDatabase,
+    /// The connections of clients are cut.
+    CutClients,
+    /// Somebody holds locks.
+    HoldLocks,
+    /// The replies to commits are lost.
+    LoseCommits,
+    /// Replies to clients are lost.
+    LoseReplies,
+    /// Nothing that the database says reaches a server, the time included.
+    StallDatabase,
+}
+
+const ON_POSTGRES: [Fault; 11] = [
+    Fault::KillServer,
+    Fault::PauseServer,
+    Fault::RestartDatabase,
+    Fault::RestartDatabase,
+    Fault::CutDatabase,
+    Fault::CutClients,
+    Fault::HoldLocks,
+    Fault::LoseCommits,
+    Fault::LoseCommits,
+    Fault::LoseReplies,
+    Fault::StallDatabase,
+];
+
+const ON_SQLITE: [Fault; 5] = [
+    Fault::KillServer,
+    Fault::PauseServer,
+    Fault::CutClients,
+    Fault::HoldLocks,
+    Fault::LoseReplies,
+];
+
+/// Who makes them.
+pub struct Weather<'a> {
+    /// The clients, who do not know.
+    pub world: &'a World,
+    /// What they strike.
+    pub fleet: &'a Fleet,
+    /// What they strike.
+    pub database: &'a Database,
+}
+
+impl Weather<'_> {
+    /// Faults until the storm is to settle; whatever is broken then is repaired.
+    pub async fn rage(&self, store: Store) -> anyhow::Result<()> {
+        let mut dice = self.world.dice("faults");
+        let mut bag: Vec<Fault> = Vec::new();
+        while self.world.phase() == Phase::Storm {
+            let calm = dice.between(CALM_MS.0, CALM_MS.1);
+            tokio::select! {
+                () = sleep_ms(calm) => {}
+                () = self.world.calmed() => break,
+            }
+            if bag.is_empty() {
+                // Each kind once before any comes again.
+                bag = match store {
+                    Store::Postgres => ON_POSTGRES.to_vec(),
+                    Store::Sqlite => ON_SQLITE.to_vec(),
+                };
+            }
+            let at = usize::try_from(dice.roll()).unwrap_or(0) % bag.len();
+            let fault = bag.swap_remove(at);
+            let victim = usize::try_from(dice.roll()).unwrap_or(0) % self.fleet.len();
+            let from = now();
+            self.strike(fault, victim, &mut dice).await?;
+            let span = Span { what: format!("{fault:?} {victim}"), from, to: now() };
+            self.world.recorder.count(&format!("fault: {fault:?}"));
+            self.world.recorder.with(|record| record.faults.push(span));
+        }
+        Ok(())
+    }
+
+    async fn strike(&self, fault: Fault, victim: usize, dice: &mut Dice) -> anyhow::Result<()> {
+        let server = &self.fleet[victim];
+        match fault {
+            Fault::KillServer => {
+                server.kill().await;
+                sleep_ms(dice.between(0, 2_500)).await;
+                server.launch().await?;
+            }
+            Fault::PauseServer => {
+                server.pause().await;
+                sleep_ms(dice.between(300, 6_000)).await;
+                server.go_on().await;
+            }
+            Fault::RestartDatabase => {
+                self.database.abort(u32::try_from(dice.between(1, 8)).unwrap_or(1)).await?;
+                self.database.restart(dice.between(0, 1_500)).await?;
+            }
+            Fault::CutDatabase => {
+                for _ in 0..dice.between(1, 6) {
+                    cut(server);
+                    sleep_ms(dice.between(20, 300)).await;
+                }
+            }
+            Fault::CutClients => self.fleet.iter().for_each(|server| server.front.cut()),
+            Fault::HoldLocks => {
+                let rows = u32::try_from(dice.between(1, 6)).unwrap_or(1);
+                self.database.hold_locks(rows, dice.between(500, 5_000)).await?;
+            }
+            Fault::LoseCommits => self.lose_commits(dice).await,
+            Fault::LoseReplies => {
+                let percent = dice.between(10, 60);
+                self.fleet.iter().for_each(|server| server.front.lose_replies(percent));
+                sleep_ms(dice.between(500, 3_000)).await;
+                self.fleet.iter().for_each(|server| server.front.lose_replies(0));
+            }
+            Fault::StallDatabase => {
+                let ms = dice.between(2_000, 8_000);
+                if let Some(line) = &server.back {
+                    line.stall_ms(i64::try_from(ms).unwrap_or(0));
+                }
+                sleep_ms(ms).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Several in a row, at every server.
+    async fn lose_commits(&self, dice: &mut Dice) {
+        for _ in 0..dice.between(5, 25) {
+            for line in self.fleet.iter().filter_map(|server| server.back.as_ref()) {
+                line.lose_commit_after(dice.between(0, 12));
+            }
+            sleep_ms(dice.between(50, 250)).await;
+        }
+    }
+}
+
+fn cut(server: &Server) {
+    if let Some(line) = &server.back {
+        line.cut();
+    }
+}
