@@ -103,35 +103,35 @@ union all
 select 'ff_edge of a flow that is gone', count(*), min(ID(t.flow_id))
 from ff_edge t
 where not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = t.partition_key and f.flow_id = t.flow_id
 )
 union all
 select 'ff_edge_group of a flow that is gone', count(*), min(ID(t.flow_id))
 from ff_edge_group t
 where not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = t.partition_key and f.flow_id = t.flow_id
 )
 union all
 select 'ff_cancel_backlog of a flow that is gone', count(*), min(ID(t.flow_id))
 from ff_cancel_backlog t
 where not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = t.partition_key and f.flow_id = t.flow_id
 )
 union all
 select 'ff_cancel_backlog_member of a flow that is gone', count(*), min(ID(t.flow_id))
 from ff_cancel_backlog_member t
 where not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = t.partition_key and f.flow_id = t.flow_id
 )
 union all
 select 'ff_pending_cancel_groups of a flow that is gone', count(*), min(ID(t.flow_id))
 from ff_pending_cancel_groups t
 where not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = t.partition_key and f.flow_id = t.flow_id
 )
 union all
@@ -180,7 +180,7 @@ where not exists (
     select 1 from ff_exec_core x
     where x.partition_key = e.partition_key and x.execution_id = e.execution_id
 ) and not exists (
-    select 1 from ff_flow f
+    select 1 from ff_flow_core f
     where f.partition_key = e.partition_key and f.flow_id = e.execution_id
 )
 ) l

@@ -92,6 +92,8 @@ impl Reply {
 impl Caller {
     /// One that calls these servers.
     pub fn new(fleet: Fleet, recorder: Arc<Recorder>) -> Self {
+        // Nothing is encrypted here, but the client wants to know who would. It may be known already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         // Connections are shared and kept, as those of a busy client are.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(64).build();
         Self { http: http.expect("no option is unusual"), fleet, recorder }

@@ -73,7 +73,7 @@ async fn create(world: World, index: u64, count: u64) {
 fn judge(record: &Record, servers: u8) -> Vec<Violation> {
     let lives = lives(record);
     let waits = late::waits(record, &lives);
-    let mut all: Vec<i64> = waits.iter().map(|wait| wait.beside).collect();
+    let mut all = late::beside(&waits);
     let slow: i64 = record.starved.iter().map(|span| span.to - span.from).sum();
     println!("{servers} servers, ready to claimed: {}", summary::spread(&mut all));
     println!("too slow to judge: {} times, {slow} ms", record.starved.len());

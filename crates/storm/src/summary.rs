@@ -33,7 +33,7 @@ pub fn print(record: &Record, settled: &Settled) {
     let slow: i64 = record.starved.iter().map(|span| span.to - span.from).sum();
     println!("too slow to judge: {} times, {slow} ms", record.starved.len());
     let waits = late::waits(record, &lives);
-    let mut beside: Vec<i64> = waits.iter().map(|wait| wait.beside).collect();
+    let mut beside = late::beside(&waits);
     println!("ready to claimed, beside a waiting claim, no fault on: {}", spread(&mut beside));
 }
 

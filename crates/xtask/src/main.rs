@@ -5,6 +5,7 @@
 
 mod fuzz;
 mod process;
+mod storm;
 mod suite;
 
 use std::process::ExitCode;
@@ -42,6 +43,16 @@ const COMMANDS: &[Command] = &[
         name: "fuzz",
         summary: "made-up requests to a server (python3; downloads schemathesis); --examples N",
         run: fuzz::fuzz,
+    },
+    Command {
+        name: "storm",
+        summary: "servers, random clients and faults on one database; --help lists the options",
+        run: storm::storm,
+    },
+    Command {
+        name: "soak",
+        summary: "a storm of an hour on each store; --minutes N",
+        run: storm::soak,
     },
     Command {
         name: "bench",

@@ -43,6 +43,13 @@ impl Step {
         Self::new(name, name).words(rest)
     }
 
+    /// A program of ours that was built beside us.
+    pub fn built(name: &str) -> Result<Self, Failed> {
+        let own = std::env::current_exe().map_err(|why| Failed::new("finding ourselves", why))?;
+        let program = own.with_file_name(name);
+        Ok(Self::new(&program.to_string_lossy(), name))
+    }
+
     fn new(program: &str, shown: &str) -> Self {
         let mut command = Command::new(program);
         command.current_dir(workspace_root());

@@ -1,7 +1,8 @@
 //! The test suite: what `cargo xtask test` and `cargo xtask quick` run.
 //!
 //! Compilation and tests are timed apart, because only the second is ours to keep short. The tests
-//! share one PostgreSQL server, which is there from the end of the compilation to the last test.
+//! share one PostgreSQL server, which is there from the end of the compilation to the last test. Two
+//! short storms come after them, each with a database of its own.
 
 use std::env;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use std::time::Instant;
 use ff_cluster::{Cluster, FAST, VARIABLE};
 
 use crate::process::{self, Failed, Outcome, Step};
+use crate::storm;
 
 /// The packages with tests that ask for a PostgreSQL server.
 const NEED_A_SERVER: [&str; 4] = ["ff", "ff-backend-postgres", "ff-bench", "ff-engine"];
@@ -29,6 +31,9 @@ pub fn test(args: &[String]) -> Outcome {
 
     let compiling = Instant::now();
     runner().words("--no-run").run()?;
+    if args.is_empty() {
+        storm::build()?;
+    }
     let compiled = compiling.elapsed();
 
     let server = if selection.needs_server() { start_server()? } else { None };
@@ -50,6 +55,11 @@ pub fn test(args: &[String]) -> Outcome {
         }
     } else {
         steps.push(with_server(runner().words("--no-fail-fast").args(&selection.rest)));
+    }
+    if args.is_empty() {
+        steps.extend(storm::of_suite()?);
+    } else {
+        println!("arguments given, skipped: storms");
     }
     let outcome = process::run_all(steps);
 

@@ -47,6 +47,11 @@ pub fn check(record: &Record, lives: &Lives<'_>, found: &mut Vec<Violation>) {
     }
 }
 
+/// How long those waited beside which a claim waited.
+pub fn beside(waits: &[Wait<'_>]) -> Vec<i64> {
+    waits.iter().filter(|wait| wait.by.is_some()).map(|wait| wait.beside).collect()
+}
+
 /// All waits of which the beginning and the end are known.
 pub fn waits<'a>(record: &'a Record, lives: &Lives<'a>) -> Vec<Wait<'a>> {
     let claims = Claims::of(record);
