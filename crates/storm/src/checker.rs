@@ -7,11 +7,12 @@ mod leases;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use ff_core::ExecutionId;
 
-use crate::record::{Call, Record, What};
+use crate::record::{Call, Record, Seen, What};
 use crate::settled::Settled;
 
 /// Something that must not be.
@@ -40,6 +41,7 @@ pub fn check(record: &Record, settled: &Settled) -> Vec<Violation> {
     let lives = lives(record);
     let mut found = Vec::new();
     leases::check(&lives, &mut found);
+    leases::abandoned(record, settled, &mut found);
     effects::check(record, &lives, settled, &mut found);
     feed::check(record, &lives, settled, &mut found);
     late::check(record, &lives, &mut found);
@@ -50,6 +52,15 @@ pub fn check(record: &Record, settled: &Settled) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// What is there has all its events, also when others are removed.
+pub fn kept(record: &Record, again: &[Seen], there: &BTreeSet<String>) -> Vec<Violation> {
+    let again: BTreeSet<&Seen> = again.iter().collect();
+    let seen: BTreeSet<&Seen> = record.readers.iter().flat_map(|reader| &reader.seen).collect();
+    let lost = seen.difference(&again).filter(|seen| there.contains(&seen.subject));
+    let rule = "an event of what is still there was removed";
+    lost.map(|seen| Violation::new(rule, 0, seen.text.clone())).collect()
 }
 
 /// The calls by execution.
@@ -80,21 +91,27 @@ fn subjects(what: &What) -> Vec<ExecutionId> {
 }
 
 /// The calls about an execution, for people.
-pub fn tell(life: &[&Call]) -> String {
-    let line = |call: &&Call| {
+pub fn tell(id: ExecutionId, life: &[&Call]) -> String {
+    let mut text = String::new();
+    for call in life {
         let Call { server, sent, answered, what, answer } = call;
         let what = match what {
             What::Submit { flow, .. } => format!("Submit {flow}"),
             What::CancelFlow { flow, reason, .. } => format!("CancelFlow {flow} {reason}"),
+            What::Claim { claim, lanes, grants } => {
+                let own: Vec<_> = grants.iter().filter(|grant| grant.id == id).collect();
+                format!("Claim {claim} {lanes:?}, {} granted, of it {own:?}", grants.len())
+            }
             What::Create { .. }
-            | What::Claim { .. }
             | What::Renew { .. }
             | What::Step { .. }
             | What::End { .. }
             | What::Signal { .. }
             | What::Operate { .. } => format!("{what:?}"),
         };
-        format!("\n      {sent}..{answered} server {server}: {what} -> {answer:?}")
-    };
-    life.iter().map(line).collect()
+        let what = what.replace(&format!("{id:?}"), "it");
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n      {sent}..{answered} server {server}: {what} -> {answer:?}");
+    }
+    text
 }

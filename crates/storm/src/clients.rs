@@ -16,6 +16,7 @@ use crate::record::Fence;
 use crate::world::World;
 
 pub use creators::{Creation, create_one};
+pub use readers::seen;
 
 /// Workers for each server.
 const WORKERS: usize = 5;

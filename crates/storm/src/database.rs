@@ -2,22 +2,31 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ff_cluster::Cluster;
 use tokio::sync::Mutex;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::Store;
 use crate::time::sleep_ms;
 
-/// What a kill leaves behind is there after it: the machine itself does not crash.
-const SETTINGS: &[(&str, &str)] =
-    &[("fsync", "off"), ("dynamic_shared_memory_type", "mmap"), ("max_connections", "200")];
+/// What was committed is there after a kill: the machine itself does not crash. What was not stays in
+/// memory for longer than usual, so that more is lost.
+const SETTINGS: &[(&str, &str)] = &[
+    ("fsync", "off"),
+    ("wal_writer_delay", "10s"),
+    ("dynamic_shared_memory_type", "mmap"),
+    ("max_connections", "200"),
+];
 /// How long a session by hand waits for the lock of a SQLite file.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// Lets others read, but not write.
+const HOLD_WRITERS: &str = include_str!("../queries/hold_writers.sql");
+/// Takes a number for a transaction that aborts.
+const WASTE_NUMBER: &str = include_str!("../queries/waste_number.sql");
 /// Locks some rows that are being worked on.
 const LOCK_EXECUTIONS: &str = include_str!("../queries/lock_executions.sql");
 /// Locks some flows.
@@ -109,15 +118,20 @@ impl Database {
         }
     }
 
-    /// Runs aborted transactions that took a number each.
-    pub async fn abort(&self, transactions: u32) -> anyhow::Result<()> {
-        if let Self::Postgres { .. } = self {
-            let client = self.session().await?;
-            for _ in 0..transactions {
-                client.batch_execute("begin; select pg_current_xact_id(); rollback").await?;
-            }
+    /// Lets nobody write for as long as the session is kept, and has transactions take numbers and
+    /// abort for a while: readers see numbers that a crash makes unused again.
+    pub async fn waste_numbers(&self, ms: u64) -> anyhow::Result<Option<Client>> {
+        if let Self::Sqlite(_) = self {
+            return Ok(None);
         }
-        Ok(())
+        let (holder, waster) = (self.session().await?, self.session().await?);
+        holder.batch_execute(HOLD_WRITERS).await?;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(ms) {
+            waster.batch_execute(WASTE_NUMBER).await?;
+            sleep_ms(5).await;
+        }
+        Ok(Some(holder))
     }
 
     /// What a statement finds: a word, a number and an example in each row.
@@ -145,7 +159,7 @@ impl Database {
         }
     }
 
-    async fn session(&self) -> anyhow::Result<tokio_postgres::Client> {
+    async fn session(&self) -> anyhow::Result<Client> {
         let (client, connection) = tokio_postgres::connect(&self.url(None), NoTls).await?;
         // It ends with the client; why is told to the client.
         tokio::spawn(async move { drop(connection.await) });

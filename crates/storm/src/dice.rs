@@ -1,6 +1,6 @@
 //! Chance from a seed: the same seed gives each client the same choices.
 
-/// A sequence of choices (SplitMix64).
+/// A sequence of choices (`SplitMix64`).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 

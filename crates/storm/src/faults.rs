@@ -9,7 +9,7 @@ use crate::time::{now, sleep_ms};
 use crate::world::{Phase, World};
 
 /// The least and the most of calm between two faults.
-const CALM_MS: (u64, u64) = (5_000, 11_000);
+const CALM_MS: (u64, u64) = (5_000, 10_000);
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ enum Fault {
     KillServer,
     /// A server is stopped, and goes on.
     PauseServer,
-    /// Aborted transactions, and the database is ended at once and started again.
+    /// The database is ended at once and started again, most often after transactions that aborted.
     RestartDatabase,
     /// The connections of a server to its database are cut.
     CutDatabase,
@@ -110,8 +110,13 @@ impl Weather<'_> {
                 server.go_on().await;
             }
             Fault::RestartDatabase => {
-                self.database.abort(u32::try_from(dice.between(1, 8)).unwrap_or(1)).await?;
+                let wasted = dice.percent(70).then_some(dice.between(500, 1_500));
+                let holder = match wasted {
+                    Some(ms) => self.database.waste_numbers(ms).await?,
+                    None => None,
+                };
                 self.database.restart(dice.between(0, 1_500)).await?;
+                drop(holder);
             }
             Fault::CutDatabase => {
                 for _ in 0..dice.between(1, 6) {

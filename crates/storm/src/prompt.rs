@@ -79,8 +79,8 @@ fn judge(record: &Record, servers: u8) -> Vec<Violation> {
     println!("too slow to judge: {} times, {slow} ms", record.starved.len());
     let late = waits.iter().filter(|wait| wait.beside > LATE_MS);
     let violation = |wait: &late::Wait<'_>| {
-        let life = lives.get(&wait.id).map(|life| tell(life)).unwrap_or_default();
-        let by = wait.by.map(|call| tell(&[call])).unwrap_or_default();
+        let life = lives.get(&wait.id).map(|life| tell(wait.id, life)).unwrap_or_default();
+        let by = wait.by.map(|call| tell(wait.id, &[call])).unwrap_or_default();
         let text =
             format!("{} waited {} ms beside{by}\n      its own:{life}", wait.id, wait.beside);
         Violation::new("ready work waited beside a waiting claim", wait.ready, text)

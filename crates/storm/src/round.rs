@@ -21,7 +21,7 @@ use crate::{Options, clients, health, summary};
 /// How long everything may take to end when nothing disturbs it any more.
 const SETTLE: Duration = Duration::from_secs(90);
 /// How long readers may take to read what is left.
-const DRAIN: Duration = Duration::from_secs(60);
+const DRAIN: Duration = Duration::from_mins(1);
 
 /// Plays one round; answers how many violations there were.
 pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<usize> {
@@ -54,6 +54,8 @@ pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<
     let record = recorder.take();
     let settled = Settled::read(&world, &record).await?;
     violations.extend(settled::rows(&world, &database).await?);
+    let (again, there) = settled::read_again(&world).await?;
+    violations.extend(checker::kept(&record, &again, &there));
     violations.extend(settled::counters(&world, &database, &settled).await?);
     violations.extend(checker::check(&record, &settled));
     violations.extend(what_servers_said(&fleet));

@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use crate::caller::{Caller, Request, in_path};
 use crate::checker::{Violation, lives};
+use crate::clients::seen;
 use crate::database::Database;
-use crate::record::{Call, Ending, Record, What};
+use crate::record::{Call, Ending, Record, Seen, What};
 use crate::time::sleep_ms;
 use crate::world::World;
 
@@ -100,7 +101,10 @@ impl Settled {
         };
         let signalled = chosen(|call| usize::from(matches!(call.what, What::Signal { .. })), 1);
         let stepped = chosen(|call| usize::from(matches!(call.what, What::Step { .. })), 1);
-        let claimed = chosen(|call| usize::from(matches!(call.what, What::Claim { .. })), 2);
+        let mut claimed = chosen(|call| usize::from(matches!(call.what, What::Claim { .. })), 2);
+        claimed.extend(expired(record).into_iter().filter(|id| self.states.contains_key(id)));
+        claimed.sort_unstable();
+        claimed.dedup();
         let completed = chosen(
             |call| {
                 let done = Ending::Completed(0);
@@ -124,6 +128,13 @@ impl Settled {
         }
         Ok(())
     }
+}
+
+/// Those of which a lease ran out.
+fn expired(record: &Record) -> BTreeSet<ExecutionId> {
+    let seen = record.readers.iter().flat_map(|reader| &reader.seen);
+    let expired = seen.filter(|seen| seen.kind == "lease_expired");
+    expired.filter_map(|seen| seen.subject.parse().ok()).collect()
 }
 
 fn signals(body: &Value) -> Vec<(Uuid, String)> {
@@ -244,6 +255,30 @@ pub async fn rows(world: &World, database: &Database) -> anyhow::Result<Vec<Viol
         ask(&world.caller, "/v1/lanes").await?;
         sleep_ms(1_000).await;
     }
+}
+
+/// The feed from its beginning, and what is there to have events.
+pub async fn read_again(world: &World) -> anyhow::Result<(Vec<Seen>, BTreeSet<String>)> {
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let path = format!("/v1/events?limit=1000{after}");
+        let Some(body) = ask(&world.caller, &path).await? else { bail!("{path} is refused") };
+        let events = body["events"].as_array().cloned().unwrap_or_default();
+        if events.is_empty() {
+            break;
+        }
+        all.extend(events.into_iter().map(seen));
+        after = format!("&after={}", in_path(body["next"].as_str().unwrap_or_default()));
+    }
+    let mut there = BTreeSet::new();
+    for (path, field, id) in
+        [("/v1/executions", "executions", "execution_id"), ("/v1/flows", "flows", "flow_id")]
+    {
+        let lines = list(&world.caller, path, field).await?;
+        there.extend(lines.iter().filter_map(|line| line[id].as_str().map(str::to_owned)));
+    }
+    Ok((all, there))
 }
 
 /// Counters against a recount.

@@ -72,11 +72,11 @@ pub fn print_violations(seed: u64, violations: &[Violation], record: &Record) {
 /// Keeps the record and what the servers said, to look at.
 pub fn keep(place: &Path, seed: u64, record: &Record, directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(place)?;
-    let lines: String = record.calls.iter().map(|call| format!("{call:?}\n")).collect();
-    std::fs::write(place.join(format!("calls-{seed}")), lines)?;
+    let lines: Vec<_> = record.calls.iter().map(|call| format!("{call:?}")).collect();
+    std::fs::write(place.join(format!("calls-{seed}")), lines.join("\n"))?;
     for reader in &record.readers {
-        let lines: String = reader.seen.iter().map(|seen| format!("{}\n", seen.text)).collect();
-        std::fs::write(place.join(format!("{}-{seed}", reader.name)), lines)?;
+        let lines: Vec<_> = reader.seen.iter().map(|seen| seen.text.as_str()).collect();
+        std::fs::write(place.join(format!("{}-{seed}", reader.name)), lines.join("\n"))?;
     }
     for entry in std::fs::read_dir(directory)?.flatten() {
         let name = entry.file_name();

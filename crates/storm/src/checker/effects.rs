@@ -20,7 +20,7 @@ pub fn check(record: &Record, lives: &Lives<'_>, settled: &Settled, found: &mut 
     for (id, life) in lives {
         let removed = ended.contains(id.to_string().as_str());
         if !settled.states.contains_key(id) && !removed && created(life) {
-            let text = format!("{id}{}", tell(life));
+            let text = format!("{id}{}", tell(*id, life));
             found.push(Violation::new("an acknowledged creation is gone", life[0].sent, text));
         }
         completions(*id, life, settled, found);
@@ -36,11 +36,13 @@ fn created(life: &[&Call]) -> bool {
         .any(|call| call.done() && matches!(call.what, What::Create { .. } | What::Submit { .. }))
 }
 
+fn replayed(life: &[&Call]) -> bool {
+    let replays = |what: &What| matches!(what, What::Operate { order: Order::Replay, .. });
+    life.iter().any(|call| call.may_have_landed() && replays(&call.what))
+}
+
 fn completions(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut Vec<Violation>) {
-    let replayed = life.iter().any(|call| {
-        call.may_have_landed() && matches!(call.what, What::Operate { order: Order::Replay, .. })
-    });
-    if replayed {
+    if replayed(life) {
         return;
     }
     let mut ends = BTreeMap::new();
@@ -51,16 +53,16 @@ fn completions(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut V
     }
     let Some(result) = ends.values().next() else { return };
     if ends.len() > 1 {
-        let text = format!("{id}{}", tell(life));
+        let text = format!("{id}{}", tell(id, life));
         found.push(Violation::new("it was completed twice", life[0].sent, text));
     }
     let state = settled.states.get(&id).map(|state| state.state.as_str());
     if state.is_some_and(|state| state != "completed") {
-        let text = format!("{id} is {state:?}{}", tell(life));
+        let text = format!("{id} is {state:?}{}", tell(id, life));
         found.push(Violation::new("an acknowledged completion was undone", life[0].sent, text));
     }
     if settled.results.get(&id).is_some_and(|stored| stored != result) {
-        let text = format!("{id}: {:?}{}", settled.results.get(&id), tell(life));
+        let text = format!("{id}: {:?}{}", settled.results.get(&id), tell(id, life));
         found.push(Violation::new("an acknowledged result is another", life[0].sent, text));
     }
 }
@@ -76,7 +78,7 @@ fn signals(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut Vec<V
         let there = stored.iter().any(|(id, own)| id == signal && own == key);
         let count = keys.get(key.as_str()).copied().unwrap_or(0);
         if !there || count != 1 {
-            let text = format!("{id}: {key} is there {count} times{}", tell(life));
+            let text = format!("{id}: {key} is there {count} times{}", tell(id, life));
             found.push(Violation::new("a signal does not count once", call.sent, text));
         }
     }
@@ -84,11 +86,15 @@ fn signals(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut Vec<V
 
 fn steps(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut Vec<Violation>) {
     let Some(stored) = settled.steps.get(&id) else { return };
+    // One that had succeeded takes all its steps again.
+    if replayed(life) {
+        return;
+    }
     for call in life.iter().filter(|call| call.done()) {
         if let What::Step { number, value, .. } = &call.what
             && stored.get(number) != Some(value)
         {
-            let text = format!("{id}, step {number}: {:?}{}", stored.get(number), tell(life));
+            let text = format!("{id}, step {number}: {:?}{}", stored.get(number), tell(id, life));
             found.push(Violation::new("an acknowledged step is gone", call.sent, text));
         }
     }
@@ -100,7 +106,7 @@ fn attempts(id: ExecutionId, life: &[&Call], settled: &Settled, found: &mut Vec<
     for pair in attempts.windows(2) {
         let ((_, ended), (began, _)) = (pair[0], pair[1]);
         if ended.is_none_or(|ended| began < ended) {
-            let text = format!("{id}: {pair:?}{}", tell(life));
+            let text = format!("{id}: {pair:?}{}", tell(id, life));
             found.push(Violation::new("two attempts overlap", began, text));
         }
     }

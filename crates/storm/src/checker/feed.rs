@@ -73,8 +73,8 @@ fn reasons(all: &BTreeSet<&Seen>, found: &mut Vec<Violation>) {
         }
     }
     for ((kind, reason, subject), events) in said.iter().filter(|(_, events)| events.len() > 1) {
-        let lines: String = events.iter().map(|event| format!("\n      {}", event.text)).collect();
-        let text = format!("{kind} of {subject} by {reason}{lines}");
+        let lines: Vec<_> = events.iter().map(|event| event.text.as_str()).collect();
+        let text = format!("{kind} of {subject} by {reason}\n      {}", lines.join("\n      "));
         found.push(Violation::new("one order was carried out twice", 0, text));
     }
 }
@@ -99,7 +99,7 @@ fn endings(
         let expected = replayed + usize::from(state.ended);
         let wrong = if member { ended < usize::from(state.ended) } else { ended != expected };
         if wrong {
-            let text = format!("{id} ended {ended} times, replayed {replayed}{}", tell(life));
+            let text = format!("{id} ended {ended} times, replayed {replayed}{}", tell(*id, life));
             found.push(Violation::new("endings and events differ", 0, text));
         }
     }
@@ -136,7 +136,7 @@ fn acknowledged(all: &BTreeSet<&Seen>, lives: &Lives<'_>, found: &mut Vec<Violat
                 | What::Signal { .. } => true,
             };
             if !there {
-                let text = format!("{id}: {:?}{}", call.what, tell(life));
+                let text = format!("{id}: {:?}{}", call.what, tell(*id, life));
                 let rule = "what was acknowledged is no event";
                 found.push(Violation::new(rule, call.answered, text));
             }

@@ -8,7 +8,7 @@ use crate::record::{Call, Ending, Record, Span, What};
 /// How long something ready may lie beside a waiting claim in a storm.
 const LATE_MS: i64 = 1_000;
 /// How long a fault goes on to be felt: leases of lost replies run out, connections come back.
-const AFTERMATH_MS: i64 = 5_000;
+const AFTERMATH_MS: i64 = 4_000;
 
 /// How long something that was ready waited until it was claimed.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +36,8 @@ struct Ready {
 pub fn check(record: &Record, lives: &Lives<'_>, found: &mut Vec<Violation>) {
     for wait in waits(record, lives).iter().filter(|wait| wait.beside > LATE_MS) {
         let Wait { id, ready, claimed, beside, by } = wait;
-        let by = by.map(|call| tell(&[call])).unwrap_or_default();
-        let life = lives.get(id).map(|life| tell(life)).unwrap_or_default();
+        let by = by.map(|call| tell(*id, &[call])).unwrap_or_default();
+        let life = lives.get(id).map(|life| tell(*id, life)).unwrap_or_default();
         let text = format!(
             "{id} was ready at {ready}, claimed {} ms later, {beside} ms of them beside{by}\
              \n      its own calls:{life}",

@@ -1,12 +1,14 @@
 //! Nobody is given what another holds, and nobody writes under a lease that was followed by another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::ExecutionId;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checker::{Lives, Violation, tell};
-use crate::record::{Call, Ending, Fence, Order, What};
+use crate::record::{Call, Ending, Fence, Order, Record, What};
+use crate::settled::Settled;
 
 /// How much two clocks on one machine may differ.
 const CLOCK_MS: i64 = 200;
@@ -45,7 +47,7 @@ fn leases(id: ExecutionId, life: &[&Call], found: &mut Vec<Violation>) -> Vec<Le
                 until: grant.until,
             });
             if lease.claim != *claim {
-                let text = format!("{id}, epoch {}{}", grant.fence.epoch, tell(life));
+                let text = format!("{id}, epoch {}{}", grant.fence.epoch, tell(id, life));
                 let rule = "one lease was given to two claims";
                 found.push(Violation::new(rule, call.answered, text));
             }
@@ -63,6 +65,55 @@ fn leases(id: ExecutionId, life: &[&Call], found: &mut Vec<Violation>) -> Vec<Le
     leases.into_values().collect()
 }
 
+/// A claim that is sent again is given what it was given before, and leaves nothing to run out.
+pub fn abandoned(record: &Record, settled: &Settled, found: &mut Vec<Violation>) {
+    let mut claims = BTreeMap::<String, Vec<&Call>>::new();
+    for call in &record.calls {
+        if let What::Claim { claim, .. } = &call.what {
+            claims.entry(claim.to_string()).or_default().push(call);
+        }
+    }
+    let seen: BTreeSet<_> = record.readers.iter().flat_map(|reader| &reader.seen).collect();
+    for expired in seen.iter().filter(|seen| seen.kind == "lease_expired") {
+        let Ok(id) = expired.subject.parse::<ExecutionId>() else { continue };
+        let Ok(event) = serde_json::from_str::<Value>(&expired.text) else { continue };
+        // The claim is what the worker calls itself.
+        let worker = event["worker"]["instance"].as_str().unwrap_or_default();
+        let tries = claims.get(worker).map_or(&[][..], Vec::as_slice);
+        let attempt = event["attempt_index"].as_u64().and_then(|index| index.try_into().ok());
+        let Some(over) = event["at"].as_i64() else { continue };
+        let attempts = settled.attempts.get(&id).map_or(&[][..], Vec::as_slice);
+        let Some((began, _)) = attempt.and_then(|attempt: usize| attempts.get(attempt)) else {
+            continue;
+        };
+        let held = |call: &&&Call| match &call.what {
+            What::Claim { grants, .. } => grants.iter().any(|grant| grant.id == id),
+            What::Create { .. }
+            | What::Submit { .. }
+            | What::CancelFlow { .. }
+            | What::Renew { .. }
+            | What::Step { .. }
+            | What::End { .. }
+            | What::Signal { .. }
+            | What::Operate { .. } => false,
+        };
+        if tries.iter().any(|call| held(&call)) {
+            continue;
+        }
+        let again = |call: &&&Call| {
+            call.done() && call.sent > began + CLOCK_MS && call.answered < over - CLOCK_MS
+        };
+        if let Some(again) = tries.iter().find(again) {
+            let text = format!("{id} began at {began}: {}{}", expired.text, tell(id, tries));
+            found.push(Violation::new(
+                "a repeated claim left a lease to run out",
+                again.sent,
+                text,
+            ));
+        }
+    }
+}
+
 fn overlap(
     id: ExecutionId,
     life: &[&Call],
@@ -77,7 +128,7 @@ fn overlap(
         let (first, second) = (before.fence.epoch, after.fence.epoch);
         let text = format!(
             "{id}: epoch {second} was given {early} ms before epoch {first} was over{}",
-            tell(life)
+            tell(id, life)
         );
         found.push(Violation::new("a lease was given while another was valid", after.held, text));
     }
@@ -125,7 +176,7 @@ fn stale_writes(
                 && earlier.may_have_landed()
         });
         if stale && (renews || !said_before) {
-            let text = format!("{id}, epoch {}{}", before.fence.epoch, tell(life));
+            let text = format!("{id}, epoch {}{}", before.fence.epoch, tell(id, life));
             let rule = "a write under a lease that was followed by another";
             found.push(Violation::new(rule, call.sent, text));
         }

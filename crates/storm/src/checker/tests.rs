@@ -4,7 +4,7 @@
 use ff_core::ExecutionId;
 use uuid::Uuid;
 
-use super::{Violation, check};
+use super::{Violation, check, kept};
 use crate::record::{Answer, Call, Ending, Fence, Grant, Order, Reader, Record, Seen, Span, What};
 use crate::settled::{Settled, Standing};
 
@@ -204,6 +204,34 @@ fn one_lease_for_two_claims_is_found() {
     }
     record.calls.push(again);
     assert_eq!(rules(&record, &settled("completed")), ["one lease was given to two claims"]);
+}
+
+#[test]
+fn a_repeated_claim_that_left_a_lease_behind_is_found() {
+    let mut record = good();
+    let name = Uuid::from_u128(9);
+    let what = |grants| What::Claim { claim: name, lanes: vec!["a".into()], grants };
+    let lost = Call { answer: Answer::Lost, ..call(0, 500, what(vec![])) };
+    record.calls = vec![created(10), lost, call(1_000, 1_010, what(vec![]))];
+    let worker = serde_json::json!({"id": "storm", "instance": name.to_string()});
+    let text = serde_json::json!({"at": 5_000, "attempt_index": 0, "worker": worker}).to_string();
+    let expired = Seen { text, ..event("lease_expired", 5_000, None) };
+    record.readers = vec![reader("consumer", &[expired])];
+    let mut settled = settled("active");
+    settled.attempts.insert(id(), vec![(400, Some(5_000))]);
+    assert_eq!(rules(&record, &settled), ["a repeated claim left a lease to run out"]);
+    // It was not repeated.
+    record.calls.pop();
+    assert_eq!(rules(&record, &settled), [""; 0]);
+}
+
+#[test]
+fn an_event_that_was_removed_with_something_else_is_found() {
+    let record = good();
+    let there = [id().to_string()].into();
+    assert_eq!(kept(&record, &record.readers[0].seen, &there), []);
+    assert_eq!(kept(&record, &[], &there).len(), 1);
+    assert_eq!(kept(&record, &[], &[].into()), []);
 }
 
 #[test]

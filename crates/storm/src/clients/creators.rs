@@ -133,7 +133,10 @@ async fn batch(world: &World, server: usize, dice: &mut Dice) {
 pub async fn submit(world: World) {
     let mut dice = world.dice("flows");
     while world.phase() == Phase::Storm {
-        let flow = FlowId(dice.uuid());
+        // Some flows have the UUID of an execution.
+        let recent = world.board(|board| board.recent.back().copied());
+        let namesake = recent.filter(|_| dice.percent(10)).map(ExecutionId::uuid);
+        let flow = FlowId(namesake.unwrap_or_else(|| dice.uuid()));
         let (nodes, edges, roots) = graph(&mut dice);
         let member = |name: &String| {
             let name = NodeName::new(name.clone()).expect("a short word");

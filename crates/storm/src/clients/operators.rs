@@ -16,7 +16,7 @@ use crate::world::{Phase, World, push};
 pub async fn operate(world: World) {
     let mut dice = world.dice("operator");
     while world.phase() == Phase::Storm {
-        sleep_ms(dice.between(40, 400)).await;
+        sleep_ms(dice.between(10, 120)).await;
         one(&world, &mut dice).await;
     }
     while world.phase() != Phase::Over {
@@ -55,7 +55,7 @@ async fn one(world: &World, dice: &mut Dice) {
             }
         }
         70..=84 => drop(order(world, id, Order::Revoke, dice).await),
-        85..=93 => drop(order(world, id, Order::Prioritise, dice).await),
+        85..=91 => drop(order(world, id, Order::Prioritise, dice).await),
         _ => cancel_flow(world, dice).await,
     }
 }
@@ -88,7 +88,9 @@ async fn unhold(world: &World, id: ExecutionId, dice: &mut Dice) {
 
 async fn cancel_flow(world: &World, dice: &mut Dice) {
     let flows: Vec<_> = world.board(|board| board.flows.iter().cloned().collect());
-    let Some(flow) = dice.pick(&flows) else { return };
+    // Most often the newest: its members are being claimed.
+    let newest = flows.last().filter(|_| dice.percent(70));
+    let Some(flow) = newest.or_else(|| dice.pick(&flows)) else { return };
     let policies = ["cancel_all", "cancel_all", "cancel_pending", "cancel_flow_only"];
     let reason = world.reason("order");
     let body = json!({"cancellation_policy": dice.pick(&policies), "reason": reason});

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use ff_backend_postgres::Postgres;
 use ff_backend_sqlite::Sqlite;
 use ff_core::Backend;
-use ff_core::event::Filter;
+use ff_core::event::{Cursor, Filter};
 use ff_core::text::ConsumerName;
 use ff_engine::{Consumer, Engine};
 use ff_wire::FeedEvent;
@@ -55,8 +55,11 @@ async fn open(database: &Database) -> anyhow::Result<Engine> {
     Ok(Engine::new(store))
 }
 
-/// An event without its place and without what may change later.
+/// An event without what may change later, and with its number instead of its place, which differs
+/// from reader to reader: two events may else be the same in every word.
 pub fn seen(mut event: Value) -> Seen {
+    let place = event["cursor"].as_str().and_then(|text| text.parse::<Cursor>().ok());
+    event["number"] = place.map_or(0, |place| place.seq()).into();
     if let Some(fields) = event.as_object_mut() {
         for name in ["cursor", "tags", "execution_kind"] {
             fields.remove(name);
