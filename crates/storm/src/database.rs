@@ -125,7 +125,10 @@ impl Database {
             return Ok(None);
         }
         let (holder, waster) = (self.session().await?, self.session().await?);
-        holder.batch_execute(HOLD_WRITERS).await?;
+        // Another transaction may hold these in another order, and we are the one to give up then.
+        if holder.batch_execute(HOLD_WRITERS).await.is_err() {
+            return Ok(None);
+        }
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(ms) {
             waster.batch_execute(WASTE_NUMBER).await?;

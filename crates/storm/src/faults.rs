@@ -1,19 +1,21 @@
 //! The faults: one after the other, with calm between them in which nothing may be late.
 
-use crate::Store;
+use clap::ValueEnum;
+
 use crate::database::Database;
 use crate::dice::Dice;
 use crate::fleet::{Fleet, Server};
 use crate::record::Span;
 use crate::time::{now, sleep_ms};
 use crate::world::{Phase, World};
+use crate::{Options, Store};
 
 /// The least and the most of calm between two faults.
 const CALM_MS: (u64, u64) = (5_000, 10_000);
 
 /// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fault {
     /// `kill -9` of a server, which is started again after a while.
     KillServer,
     /// A server is stopped, and goes on.
@@ -68,7 +70,7 @@ pub struct Weather<'a> {
 
 impl Weather<'_> {
     /// Faults until the storm is to settle; whatever is broken then is repaired.
-    pub async fn rage(&self, store: Store) -> anyhow::Result<()> {
+    pub async fn rage(&self, options: &Options) -> anyhow::Result<()> {
         let mut dice = self.world.dice("faults");
         let mut bag: Vec<Fault> = Vec::new();
         while self.world.phase() == Phase::Storm {
@@ -79,9 +81,10 @@ impl Weather<'_> {
             }
             if bag.is_empty() {
                 // Each kind once before any comes again.
-                bag = match store {
-                    Store::Postgres => ON_POSTGRES.to_vec(),
-                    Store::Sqlite => ON_SQLITE.to_vec(),
+                bag = match (options.fault, options.store) {
+                    (Some(only), _) => vec![only],
+                    (None, Store::Postgres) => ON_POSTGRES.to_vec(),
+                    (None, Store::Sqlite) => ON_SQLITE.to_vec(),
                 };
             }
             let at = usize::try_from(dice.roll()).unwrap_or(0) % bag.len();

@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
+use faults::Fault;
+
 /// How long one round lasts at most: each begins with an empty database, so that what is kept of a
 /// long storm stays small.
 const ROUND_SECONDS_MAX: u64 = 300;
@@ -49,6 +51,9 @@ struct Options {
     /// What to do
     #[arg(long, value_enum, default_value_t = Mode::Faults)]
     mode: Mode,
+    /// Only faults of this kind
+    #[arg(long, value_enum)]
+    fault: Option<Fault>,
     /// How many executions the prompt mode creates
     #[arg(long, default_value_t = 10_000)]
     executions: u64,

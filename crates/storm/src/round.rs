@@ -43,7 +43,7 @@ pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<
         sleep_ms(seconds * 1_000).await;
         phase.send_replace(Phase::Settle);
     };
-    let (raged, ()) = tokio::join!(weather.rage(options.store), end);
+    let (raged, ()) = tokio::join!(weather.rage(options), end);
     raged?;
 
     let mut violations = Vec::new();
