@@ -18,8 +18,9 @@ use crate::{Options, fleet, health, summary};
 const LATE_MS: i64 = 150;
 /// Who creates.
 const CREATORS: u64 = 6;
-/// How much a creator rests between two creations: the workers must be idle most of the time.
-const REST_MS: (u64, u64) = (20, 120);
+/// How much a creator rests between two creations: the workers must be idle most of the time, in the
+/// lulls all of them.
+const REST_MS: (u64, u64) = (10, 60);
 
 /// With two servers and with three; answers how many waits were too long.
 pub async fn play(options: &Options, seed: u64) -> anyhow::Result<usize> {
@@ -63,6 +64,7 @@ async fn with(options: &Options, seed: u64, servers: u8) -> anyhow::Result<usize
 async fn create(world: World, index: u64, count: u64) {
     let mut dice = world.dice(&format!("creator {index}"));
     for _ in 0..count {
+        world.lull().await;
         let server = usize::try_from(dice.roll()).unwrap_or(0) % world.caller.servers();
         let creation = Creation::by_chance(&mut dice, 30, None);
         create_one(&world, server, &creation).await;

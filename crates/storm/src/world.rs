@@ -11,9 +11,17 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::dice::Dice;
 use crate::record::Recorder;
+use crate::time::{now, sleep_ms};
 
-/// The lanes that are used.
-pub const LANES: [&str; 3] = ["a", "b", "c"];
+/// The lanes that are used. For the last two, one server each has claims.
+pub const LANES: [&str; 5] = ["a", "b", "c", "first", "last"];
+/// The lanes that workers of all servers claim from.
+const SHARED_LANES: usize = 3;
+/// Once in so long there is nothing new for a while: what was forgotten is then not noticed because of
+/// something else.
+const LULL_EVERY_MS: i64 = 2_500;
+/// How long that lasts.
+const LULL_MS: i64 = 1_200;
 /// How many recent executions and flows operators choose from.
 const RECENT_MAX: usize = 150;
 
@@ -110,6 +118,22 @@ impl World {
     /// A reason that nobody else gives.
     pub fn reason(&self, word: &str) -> String {
         format!("{word}-{}", self.reasons.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// The lanes that workers of a server claim from.
+    pub fn lanes_of(&self, server: usize) -> Vec<&'static str> {
+        let mut lanes = LANES[..SHARED_LANES].to_vec();
+        lanes.extend((server == 0).then_some("first"));
+        lanes.extend((server + 1 == self.caller.servers()).then_some("last"));
+        lanes
+    }
+
+    /// Waits while there is to be nothing new.
+    pub async fn lull(&self) {
+        let into = now() % LULL_EVERY_MS;
+        if into < LULL_MS {
+            sleep_ms(u64::try_from(LULL_MS - into).unwrap_or(0)).await;
+        }
     }
 
     /// Looks at the board, or changes it.

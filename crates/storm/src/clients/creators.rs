@@ -86,6 +86,7 @@ pub async fn create(world: World, index: usize) {
     let mut turn = 0_u64;
     while world.phase() == Phase::Storm {
         turn += 1;
+        world.lull().await;
         let server = usize::try_from(dice.roll()).unwrap_or(0) % world.caller.servers();
         if dice.percent(15) {
             batch(&world, server, &mut dice).await;
@@ -101,7 +102,7 @@ pub async fn create(world: World, index: usize) {
                 world.board(|board| push(&mut board.recent, id));
             }
         }
-        sleep_ms(dice.between(5, 160)).await;
+        sleep_ms(dice.between(5, 100)).await;
     }
 }
 
@@ -133,6 +134,7 @@ async fn batch(world: &World, server: usize, dice: &mut Dice) {
 pub async fn submit(world: World) {
     let mut dice = world.dice("flows");
     while world.phase() == Phase::Storm {
+        world.lull().await;
         // Some flows have the UUID of an execution.
         let recent = world.board(|board| board.recent.back().copied());
         let namesake = recent.filter(|_| dice.percent(10)).map(ExecutionId::uuid);

@@ -9,7 +9,7 @@ use crate::clients::{fence_json, fence_of, id_of};
 use crate::dice::Dice;
 use crate::record::{Ending, Fence, Grant, What};
 use crate::time::{now, sleep_ms};
-use crate::world::{LANES, Phase, Waiting, World, push};
+use crate::world::{Phase, Waiting, World, push};
 
 /// What a worker holds.
 #[derive(Clone, Debug)]
@@ -56,9 +56,10 @@ pub async fn work(world: World, index: usize) {
     let mut dice = world.dice(&format!("worker {index}"));
     let home = index % world.caller.servers();
     while world.phase() != Phase::Over {
-        let mut lanes = LANES.to_vec();
+        let mut lanes = world.lanes_of(home);
         if dice.percent(40) {
-            lanes.remove(usize::try_from(dice.roll() % 3).unwrap_or(0));
+            let one = usize::try_from(dice.roll()).unwrap_or(0) % lanes.len();
+            lanes.remove(one);
         }
         let max = if dice.percent(20) { 4 } else { 1 };
         let ttl_ms = dice.between(2_000, 4_000);
@@ -76,7 +77,7 @@ pub async fn work_promptly(world: World, index: usize) {
     let mut dice = world.dice(&format!("worker {index}"));
     let home = index % world.caller.servers();
     while world.phase() != Phase::Over {
-        let (claim, lanes, wait_ms) = (dice.uuid(), LANES.to_vec(), 5_000);
+        let (claim, lanes, wait_ms) = (dice.uuid(), world.lanes_of(home), 5_000);
         let ask = Ask { claim, lanes, max: 1, ttl_ms: 10_000, wait_ms };
         for held in take(&world, home, &ask).await {
             if dice.percent(20) {
