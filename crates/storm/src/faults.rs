@@ -118,6 +118,9 @@ impl Weather<'_> {
                     Some(ms) => self.database.waste_numbers(ms).await?,
                     None => None,
                 };
+                if holder.is_some() {
+                    self.world.recorder.count("fault: numbers wasted before a restart");
+                }
                 self.database.restart(dice.between(0, 1_500)).await?;
                 drop(holder);
             }
