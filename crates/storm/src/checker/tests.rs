@@ -175,9 +175,11 @@ fn overlapping_leases_are_found() {
     assert_eq!(found, ["a lease was given while another was valid"]);
     // The first holder may have ended it, though nobody answered.
     let released = What::End { id: id(), fence: fence(1), lane: "a".into(), how: Ending::Released };
-    let lost = Call { answer: Answer::Lost, ..call(500, 600, released) };
-    record.calls.push(lost);
-    assert_eq!(rules(&record, &settled("active")), [""; 0]);
+    for answer in [Answer::Lost, Answer::Refused("stale_lease".into())] {
+        record.calls.push(Call { answer, ..call(500, 600, released.clone()) });
+        assert_eq!(rules(&record, &settled("active")), [""; 0]);
+        record.calls.pop();
+    }
 }
 
 #[test]
