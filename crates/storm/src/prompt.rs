@@ -40,9 +40,9 @@ async fn with(options: &Options, seed: u64, servers: u8) -> anyhow::Result<usize
     let (phase, phases) = watch::channel(Phase::Storm);
     let world = World::new(caller, Arc::clone(&recorder), seed, phases);
     let mut clients = clients::prompt(&world);
-    clients.spawn(health::beat(world.clone()));
+    clients.spawn(health::beat(world.clone(), health::PROMPT_LATE_MS));
     for server in 0..fleet.len() {
-        clients.spawn(health::probe(world.clone(), server));
+        clients.spawn(health::probe(world.clone(), server, health::PROMPT_LATE_MS));
     }
     let mut creators = JoinSet::new();
     for index in 0..CREATORS {

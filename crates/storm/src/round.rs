@@ -34,9 +34,9 @@ pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<
     let world = World::new(caller, Arc::clone(&recorder), seed, phases);
 
     let mut clients = clients::start(&world, &database).await?;
-    clients.spawn(health::beat(world.clone()));
+    clients.spawn(health::beat(world.clone(), health::LATE_MS));
     for server in 0..fleet.len() {
-        clients.spawn(health::probe(world.clone(), server));
+        clients.spawn(health::probe(world.clone(), server, health::LATE_MS));
     }
     let weather = Weather { world: &world, fleet: &fleet, database: &database };
     let end = async {
