@@ -154,7 +154,7 @@ mod tests {
     /// An answer at `at` that took so long, by a clock that began at `origin`; all in milliseconds.
     fn answer(origin: i64, at: u64, took: u64) -> Answer {
         let (took, answered) = (Duration::from_millis(took), Duration::from_millis(at));
-        let then = i64::try_from((answered - took / 2).as_millis()).unwrap_or(i64::MAX);
+        let then = i64::try_from(answered.saturating_sub(took / 2).as_millis()).unwrap_or(i64::MAX);
         Answer { said: origin + then, took, answered }
     }
 

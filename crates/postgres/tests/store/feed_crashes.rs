@@ -11,7 +11,7 @@ use ff_conformance::model::Tables;
 use ff_conformance::{Dial, Store, World};
 use ff_core::ExecutionId;
 use ff_core::backend::Duty;
-use ff_core::event::{Cursor, FeedEvent, Filter, Window};
+use ff_core::event::{Cursor, FeedEvent, Filter, Horizon, Window};
 use ff_core::text::ConsumerName;
 use ff_engine::Engine;
 use serde_json::json;
@@ -152,8 +152,8 @@ async fn far_ahead(w: &World) -> Cursor {
     let Cursor::Window(tail) = w.store.backend.tail().await.unwrap() else {
         panic!("this store has many writers")
     };
-    let mut upto = tail.upto;
-    upto.snapshot = "900000000000:900000000000:".to_owned();
+    let snapshot = "900000000000:900000000000:".to_owned();
+    let upto = Horizon { snapshot, ..tail.upto };
     let after = upto.seq;
     Cursor::Window(Box::new(Window { base: upto.clone(), upto, after }))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ff_conformance::World;
 use ff_core::ExecutionId;
-use ff_core::query::{Listing, Page, Query, Rows, Search};
+use ff_core::query::{Listing, Page, Query, Rows};
 use serde_json::json;
 use tokio_postgres::Client;
 
@@ -65,7 +65,7 @@ async fn a_search_goes_on_after_a_page_that_lost_rows() {
     for _ in 0..4 {
         w.create_with(json!({})).await;
     }
-    goes_on(Query::Executions(Box::new(Search::default())), w, stores.connect().await).await;
+    goes_on(Query::Executions(Box::default()), w, stores.connect().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
