@@ -33,7 +33,7 @@ with core as (
         i.until_ms, i.check_at_ms
     from unnest($4::ff_lease_row[]) i
     where (select count(*) from core) >= 0
-        and pg_try_advisory_xact_lock(hashtextextended(i.claim_id::text, 0)) is not null
+        and pg_try_advisory_xact_lock(hashtextextended(current_schema() || i.claim_id::text, 0)) is not null
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id

@@ -38,7 +38,7 @@ with put as (
         put.check_at_ms
     from put
     where put.claim_id is not null
-        and pg_try_advisory_xact_lock(hashtextextended(put.claim_id::text, 0)) is not null
+        and pg_try_advisory_xact_lock(hashtextextended(current_schema() || put.claim_id::text, 0)) is not null
 ), suspension as (
     update ff_suspension_current s set
         closed_at_ms = i.closed_at_ms, close_reason = i.close_reason,

@@ -54,7 +54,7 @@ with put as (
         i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
         i.until_ms, i.check_at_ms
     from unnest($3::ff_lease_row[]) i
-    where pg_try_advisory_xact_lock(hashtextextended(i.claim_id::text, 0)) is not null
+    where pg_try_advisory_xact_lock(hashtextextended(current_schema() || i.claim_id::text, 0)) is not null
 ), step as (
     insert into ff_step (
         partition_key, execution_id, number, attempt_index, kind, name, ran_ms, at_ms, encoding,

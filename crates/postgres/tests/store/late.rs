@@ -123,7 +123,8 @@ async fn a_claim_that_is_repeated_while_its_first_try_commits_takes_nothing_new(
     // Another process is in the middle of serving the same claim.
     let mut db = stores.connect().await;
     let first = db.transaction().await.unwrap();
-    let serve = "select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))";
+    let serve =
+        "select pg_advisory_xact_lock(hashtextextended(current_schema() || $1::uuid::text, 0))";
     first.execute(serve, &[&asked.claim_id]).await.unwrap();
     let claims = backend.claim(std::slice::from_ref(&asked)).await.unwrap();
     assert!(ids(&claims).is_empty());
