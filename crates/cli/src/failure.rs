@@ -202,6 +202,8 @@ mod tests {
             4 idempotency_key_conflict
             4 flow_id_conflict
             4 node_conflict
+            4 result_conflict
+            4 version_conflict
             4 execution_already_in_flow
             4 self_referencing_edge
             4 cycle_detected

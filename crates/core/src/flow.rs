@@ -185,10 +185,11 @@ impl CancellationPolicy {
     /// Whether it may end a member in this phase.
     pub fn may_end(self, phase: Phase) -> bool {
         match (self, phase) {
-            (Self::FlowOnly, _) | (_, Phase::Terminal) => false,
+            (Self::FlowOnly, _)
+            | (_, Phase::Terminal)
+            | (Self::Pending, Phase::Active | Phase::Suspended) => false,
             (Self::All, Phase::Runnable | Phase::Active | Phase::Suspended)
             | (Self::Pending, Phase::Runnable) => true,
-            (Self::Pending, Phase::Active | Phase::Suspended) => false,
         }
     }
 }

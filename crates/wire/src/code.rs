@@ -140,6 +140,7 @@ mod tests {
             409 idempotency_key_conflict
             409 flow_id_conflict
             409 node_conflict
+            409 result_conflict
             409 version_conflict
             409 execution_already_in_flow
             409 self_referencing_edge

@@ -131,13 +131,11 @@ impl Late {
             }
             Self::Cursor | Self::Dropped | Self::Consumer => {
                 w.run(first).await.expect("valid");
-                match self {
-                    Self::Consumer => DropConsumer { consumer: consumer(), saved: None }.into(),
-                    _ => {
-                        // the other two
-                        let cursor = after.clone();
-                        SaveCursor { consumer: consumer(), cursor, saved: None }.into()
-                    }
+                if matches!(self, Self::Consumer) {
+                    DropConsumer { consumer: consumer(), saved: None }.into()
+                } else {
+                    let cursor = after.clone();
+                    SaveCursor { consumer: consumer(), cursor, saved: None }.into()
                 }
             }
             Self::Progress => progress(id, fence, 10).into(),
