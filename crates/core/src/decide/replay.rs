@@ -23,7 +23,7 @@ use crate::execution::{Counts, Ending, Execution, Next, Runnable, State, Termina
 use crate::flow::{Counters, Edge, EdgeState, Flow, FlowState, Group, GroupState};
 use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
-use crate::limits::Config;
+use crate::limits::{Config, REPLAY_AT_ONCE_MAX};
 use crate::suspension::{CloseReason, Waitpoint, WaitpointState};
 
 /// Run a finished execution again.
@@ -79,7 +79,12 @@ impl Decide for Replay {
             if self.downstream {
                 keys.push(Key::Behind(flow, x.id));
                 let found = have.graph.behind.get(&(flow, x.id)).into_iter().flatten();
-                let from = [x.id].into_iter().chain(found.copied());
+                // What waits for it may be skipped earlier in the same batch.
+                let waits = have.graph.edges_of(flow, have.graph.outgoing.get(&(flow, x.id)));
+                let open = |edge: &&Edge| matches!(edge.state, EdgeState::Unsatisfied { .. });
+                let waits = waits.into_iter().filter(open);
+                let waits = waits.map(|edge| edge.downstream).take(REPLAY_AT_ONCE_MAX);
+                let from = [x.id].into_iter().chain(found.copied()).chain(waits);
                 keys.extend(from.flat_map(|id| behind(flow, id, have)));
             }
         }
