@@ -130,9 +130,19 @@ impl Engine {
         }))
     }
 
-    /// Lets a suspended execution go on, whatever it waits for.
+    /// Lets a suspended execution go on, whatever it waits for. It ends the wait that is open now, and no
+    /// other: the call may be carried out late, when the next one has begun.
     pub async fn resume_execution(&self, resume: Resume) -> Result<PublicState, Error> {
-        self.execute(resume).await
+        if resume.suspension.is_some() {
+            return self.execute(resume).await;
+        }
+        let keys = [Key::Execution(resume.id), Key::Wait(WaitKey::Suspension(resume.id))];
+        let have = self.backend.get(&keys).await?;
+        let x = have.execution(resume.id)?;
+        let open = have.waits.suspension(resume.id).filter(|own| own.is_open(x));
+        // Where none is open, one that begins meanwhile is not meant either.
+        let suspension = open.map_or(Uuid::nil(), |own| own.id);
+        self.execute(Resume { suspension: Some(suspension), ..resume }).await
     }
 
     /// Gives the store its first signing key; one that it has, it keeps.
