@@ -67,10 +67,13 @@ pub fn seen(mut event: Value) -> Seen {
     }
     let text = |field: &str| event[field].as_str().map(str::to_owned);
     let failure = event["failure"]["reason"].as_str().map(str::to_owned);
+    // A stronger cancellation of a flow is another order, and keeps the reason of the first.
+    let policy = text("cancellation_policy").map_or(String::new(), |policy| format!(" {policy}"));
+    let reason = text("reason").or(failure).map(|reason| reason + &policy);
     Seen {
         subject: text("execution_id").or_else(|| text("flow_id")).unwrap_or_default(),
         kind: text("event").unwrap_or_default(),
-        reason: text("reason").or(failure),
+        reason,
         text: event.to_string(),
     }
 }
