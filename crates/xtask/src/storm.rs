@@ -32,9 +32,10 @@ pub fn of_suite() -> Result<Vec<Step>, Failed> {
     on_each_store(SUITE_SECONDS, Some(25))
 }
 
-/// Builds the storm and the servers in it, together, so that they share what they depend on.
+/// Builds the storm and the servers in it: with the whole workspace, so that nothing is compiled again for
+/// other features than the tests have.
 pub fn build() -> Outcome {
-    Step::cargo("build --package ff --package ff-storm").run()
+    Step::cargo("build --workspace --bins").run()
 }
 
 fn on_each_store(seconds: u32, seed: Option<u32>) -> Result<Vec<Step>, Failed> {
