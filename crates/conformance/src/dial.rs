@@ -1,6 +1,7 @@
 //! A clock that tests turn by hand, and dice that always fall the same way.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ff_core::time::{Clock, Entropy, Millis};
 use rand::rngs::SmallRng;
@@ -36,18 +37,19 @@ impl Clock for Dial {
     }
 }
 
-/// Random numbers from a seed.
-pub struct Dice(SmallRng);
+/// Random numbers from a seed. Clones draw from the same sequence.
+#[derive(Clone)]
+pub struct Dice(Arc<Mutex<SmallRng>>);
 
 impl Dice {
     /// The same seed, the same numbers.
     pub fn new(seed: u64) -> Self {
-        Self(SmallRng::seed_from_u64(seed))
+        Self(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))))
     }
 }
 
 impl Entropy for Dice {
     fn next_u64(&mut self) -> u64 {
-        self.0.next_u64()
+        self.0.lock().expect("no holder of this lock panics").next_u64()
     }
 }

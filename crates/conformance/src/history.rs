@@ -4,6 +4,9 @@
 //! forged fences, claims, duties, reads, and a clock that jumps both ways. Every answer is
 //! compared as it comes, and every table at the end.
 //!
+//! Some stores are played by two processes, each with what it remembers: which of them takes a step is
+//! drawn from the seed as well. A memory that another process made untrue gives a wrong answer then.
+//!
 //! Stores may have cursors of different kinds. A history names a cursor by its place in the list
 //! of those that each store returned, and compares only the number that it stands for.
 
@@ -23,7 +26,9 @@ use ff_core::event::{Cursor, Filter};
 use ff_core::query::{Page, Query};
 use ff_core::text::ConsumerName;
 use ff_core::time::Clock;
-use ff_core::{ClaimAsk, EdgeId, ExecutionId, Fence, FlowId};
+use ff_core::{Backend, ClaimAsk, EdgeId, ExecutionId, Fence, FlowId};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
 use self::author::Author;
@@ -32,8 +37,8 @@ use crate::dial::Dial;
 use crate::model::Tables;
 use crate::world::Store;
 
-/// Opens an empty store on a clock, with dice from a seed.
-pub type Open = fn(Arc<Dial>) -> Store;
+/// Opens an empty store on a clock, with dice from a seed, and a second process on the same rows or none.
+pub type Open = fn(Arc<Dial>) -> (Store, Option<Arc<dyn Backend>>);
 
 /// Commands that every history sends at least.
 const COMMANDS_MIN: usize = 50;
@@ -45,14 +50,16 @@ pub async fn play(seed: u64, steps: u32, stores: &[(&str, Open)]) {
     let mut sides: Vec<Side> =
         stores.iter().map(|(name, open)| Side::new(name, open(Arc::clone(&clock)))).collect();
     let mut author = Author::new(seed, Arc::clone(&clock));
+    let mut turns = SmallRng::seed_from_u64(!seed);
     let (mut step_count, mut commands) = (0, 0);
     while step_count < steps || commands < COMMANDS_MIN {
         let step = author.step();
         step_count += 1;
         commands += if let Step::Send(batch) = &step { batch.len() } else { 0 };
         let mut answers = Vec::new();
+        let second = turns.random_bool(0.5);
         for side in &mut sides {
-            answers.push(side.perform(&step).await);
+            answers.push(side.perform(&step, second).await);
         }
         for (side, answer) in sides.iter().zip(&answers).skip(1) {
             let (a, b) = (sides[0].name, side.name);
@@ -203,16 +210,19 @@ fn given_back(command: &Command) -> Option<ExecutionId> {
 struct Side<'a> {
     name: &'a str,
     store: Store,
+    second: Option<Arc<dyn Backend>>,
     cursors: Vec<Cursor>,
 }
 
 impl<'a> Side<'a> {
-    fn new(name: &'a str, store: Store) -> Self {
-        Self { name, store, cursors: vec![Cursor::Start] }
+    fn new(name: &'a str, (store, second): (Store, Option<Arc<dyn Backend>>)) -> Self {
+        Self { name, store, second, cursors: vec![Cursor::Start] }
     }
 
-    async fn perform(&mut self, step: &Step) -> Answer {
-        let backend = self.store.backend.as_ref();
+    /// What comes of a step, which the `second` process takes if there is one.
+    async fn perform(&mut self, step: &Step, second: bool) -> Answer {
+        let first = self.store.backend.as_ref();
+        let backend = self.second.as_deref().filter(|_| second).unwrap_or(first);
         let mut answer = Answer::default();
         match step {
             Step::Send(drafts) => {
@@ -230,7 +240,8 @@ impl<'a> Side<'a> {
                 answer.text = format!("{claims:?}");
             }
             Step::Tick(duty, filter, limit) => {
-                let due = backend.due(*duty, filter, *limit).await.expect("the store works");
+                // Where a duty goes on is remembered, and only by who did it last.
+                let due = first.due(*duty, filter, *limit).await.expect("the store works");
                 let done = backend.apply(due.commands.clone()).await.expect("the store works");
                 answer.text = format!("{due:?} {done:?}");
             }

@@ -60,6 +60,9 @@ pub struct Options {
     pub entropy: Box<dyn Entropy>,
     /// How often a waiter looks for commits of other processes while it cannot listen.
     pub poll: Duration,
+    /// Whether a claim may start where the last one of this process ended, for a tenth of a second. Without,
+    /// more urgent work of other processes is never passed over, and claims pay for dead rows.
+    pub floors: bool,
 }
 
 impl Options {
@@ -72,6 +75,7 @@ impl Options {
             clock: None,
             entropy: Box::new(HostEntropy),
             poll: Duration::from_millis(200),
+            floors: true,
         }
     }
 }
@@ -111,8 +115,8 @@ impl Postgres {
         };
         let clock = options.clock.or(own.clone().map(|clock| clock as Arc<dyn Clock>));
         let clock = clock.expect("one of the two is there");
-        let state = State::new(connections, (clock, options.entropy), options.config, signals);
-        let state = Arc::new(state);
+        let (source, bounds) = ((clock, options.entropy), (options.config, options.floors));
+        let state = Arc::new(State::new(connections, source, bounds, signals));
         if let Some(own) = own {
             let state = Arc::clone(&state);
             tasks.spawn(async move {

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use ff_backend_sqlite::Sqlite;
+use ff_backend_postgres::Postgres;
 use ff_conformance::history::{Open, play};
 use ff_conformance::{Dial, Dice, Model, Store};
-use ff_core::Config;
+use ff_core::{Backend, Config};
+
+use crate::server::{self, Schema};
 
 fn model(clock: Arc<Dial>) -> Store {
     let model = Arc::new(Model::new(Config::default(), clock, Box::new(Dice::new(1))));
@@ -28,27 +31,57 @@ fn sqlite(clock: Arc<Dial>) -> Store {
     Store { backend, dump, keep: Box::new(directory) }
 }
 
-const STORES: [(&str, Open); 3] =
-    [("model", model), ("sqlite", sqlite), ("postgres", crate::open_few)];
+/// One schema, opened twice. Floors are not trusted: with several processes they make order approximate,
+/// and here it is compared.
+fn twice(clock: Arc<Dial>) -> (Store, Option<Arc<dyn Backend>>) {
+    let (schema, dice) = (Arc::new(Schema::empty()), Dice::new(1));
+    let open = || {
+        let mut options = schema.options(Arc::clone(&clock) as _, Box::new(dice.clone()));
+        options.url.push_str("?connections=few");
+        options.floors = false;
+        Arc::new(server::wait(async move { Postgres::open(options).await.unwrap() }))
+    };
+    let (backend, second) = (open(), open());
+    let dumped = Arc::clone(&schema);
+    let dump = Box::new(move || crate::dump::dump(&dumped));
+    (Store { backend, dump, keep: Box::new(schema) }, Some(second))
+}
+
+const STORES: [(&str, Open); 3] = [
+    ("model", |clock| (model(clock), None)),
+    ("sqlite", |clock| (sqlite(clock), None)),
+    ("postgres", |clock| (crate::open_few(clock), None)),
+];
+const TWICE: [(&str, Open); 2] = [("model", |clock| (model(clock), None)), ("two processes", twice)];
 /// Steps of one history; most steps are one to four commands.
 const STEPS: u32 = 68;
 /// Histories in each of the eight tests below; together 2,000.
 const HISTORIES: u64 = 250;
 
-async fn play_all(part: u64) {
+async fn play_all(part: u64, stores: &[(&str, Open)]) {
     if let Ok(seed) = std::env::var("FF_SEED") {
-        return play(seed.parse().unwrap(), STEPS, &STORES).await;
+        return play(seed.parse().unwrap(), STEPS, stores).await;
     }
     for seed in part * HISTORIES..(part + 1) * HISTORIES {
-        play(seed, STEPS, &STORES).await;
+        play(seed, STEPS, stores).await;
     }
+}
+
+#[tokio::test]
+async fn two_processes_agree_with_one() {
+    play_all(0, &TWICE).await;
+}
+
+#[tokio::test]
+async fn two_processes_agree_with_one_again() {
+    play_all(1, &TWICE).await;
 }
 
 macro_rules! parts {
     ($($name:ident $part:literal)*) => {
         $(#[tokio::test]
         async fn $name() {
-            play_all($part).await;
+            play_all($part, &STORES).await;
         })*
     };
 }

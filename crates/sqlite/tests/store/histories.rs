@@ -1,10 +1,11 @@
-//! Random histories end the same on the model and on SQLite.
+//! Random histories end the same on the model, on SQLite, and on a file that two processes have open.
 
 use std::sync::Arc;
 
+use ff_backend_sqlite::{Options, Sqlite};
 use ff_conformance::history::{Open, play};
 use ff_conformance::{Dial, Dice, Model, Store};
-use ff_core::Config;
+use ff_core::{Backend, Config};
 
 fn model(clock: Arc<Dial>) -> Store {
     let model = Arc::new(Model::new(Config::default(), clock, Box::new(Dice::new(1))));
@@ -13,7 +14,25 @@ fn model(clock: Arc<Dial>) -> Store {
     Store { backend: model, dump, keep: Box::new(()) }
 }
 
-const STORES: [(&str, Open); 2] = [("model", model), ("sqlite", crate::open)];
+/// The same file, opened twice.
+fn twice(clock: Arc<Dial>) -> (Store, Option<Arc<dyn Backend>>) {
+    let (directory, dice) = (crate::directory(), Dice::new(1));
+    let path = crate::path(directory.path());
+    let open = || {
+        let (clock, entropy) = (Arc::clone(&clock) as _, Box::new(dice.clone()));
+        Arc::new(Sqlite::open(Options { clock, entropy, ..Options::new(path.clone()) }).unwrap())
+    };
+    let (backend, second) = (open(), open());
+    let dumped = path.clone();
+    let dump = Box::new(move || crate::dump::dump(&dumped));
+    (Store { backend, dump, keep: Box::new(directory) }, Some(second))
+}
+
+const STORES: [(&str, Open); 3] = [
+    ("model", |clock| (model(clock), None)),
+    ("sqlite", |clock| (crate::open(clock), None)),
+    ("two processes", twice),
+];
 /// Steps of one history; most steps are one to four commands.
 const STEPS: u32 = 68;
 /// Histories in each of the eight tests below; together 2,000.
