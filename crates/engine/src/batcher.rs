@@ -5,7 +5,6 @@
 //! `overloaded`, at once.
 
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,12 +22,6 @@ use crate::starts::Idle;
 
 /// Turns that others are given to join a batch that tells a flow of an end.
 const MEMBERS_TURNS: usize = 16;
-
-/// So few calls go together, whatever their kinds: one commit is better than two.
-const FEW: usize = 4;
-
-/// How often calls let those of another kind go first.
-const PASSED_MAX: u32 = 3;
 
 /// How long a batch may be under way before others go beside it, however few: somebody else may hold
 /// what it needs.
@@ -199,26 +192,14 @@ async fn drive(
     }
 }
 
-/// Calls that have arrived. Unless they are few, those of one kind travel together, and apart from the
-/// others: a statement pays for every table that it touches. The kind that most ask for goes first, so
-/// that callers who do the same things in turn come to do them at the same time. Nobody lets others go
-/// first for ever.
+/// Calls that have arrived, in their order.
 #[derive(Default)]
 struct Line {
-    kinds: [Kind; 3],
+    calls: VecDeque<Call>,
     /// Commands in all of them.
     commands: usize,
     /// Calls that tell a flow of an end.
     telling: usize,
-}
-
-/// Calls that the same statement writes.
-#[derive(Default)]
-struct Kind {
-    calls: VecDeque<Call>,
-    commands: usize,
-    /// How often others went first.
-    passed: u32,
 }
 
 /// Who may go beside what is under way. Whoever may not keeps those behind that speak of the same flows.
@@ -238,9 +219,21 @@ impl Gate<'_> {
     }
 }
 
-impl Kind {
-    /// Calls that may go, and commands in them.
-    fn size(&self, flights: &Flights) -> (usize, usize) {
+impl Line {
+    fn add(&mut self, mut call: Call, members: &Members) {
+        call.flows = members.flows(&call.commands);
+        self.telling += usize::from(!call.flows.is_empty());
+        self.commands += call.commands.len();
+        self.calls.push_back(call);
+    }
+
+    /// Whether some tell a flow of an end.
+    fn tells(&self) -> bool {
+        self.telling > 0
+    }
+
+    /// Calls that may go next, and commands in them.
+    fn next(&self, flights: &Flights) -> (usize, usize) {
         if flights.told.is_empty() {
             return (self.calls.len(), self.commands);
         }
@@ -249,7 +242,7 @@ impl Kind {
         free.fold((0, 0), |(calls, commands), call| (calls + 1, commands + call.commands.len()))
     }
 
-    /// They go, so many calls and commands at most.
+    /// Those go, so many calls and commands at most.
     fn take(&mut self, flights: &Flights, calls_max: usize, commands_max: usize) -> Vec<Call> {
         let mut gate = Gate { flights, held_up: Vec::new() };
         let (mut taken, mut commands) = (Vec::new(), 0);
@@ -262,59 +255,6 @@ impl Kind {
             }
         }
         self.commands -= commands;
-        taken
-    }
-}
-
-impl Line {
-    fn add(&mut self, mut call: Call, members: &Members) {
-        let kind = match call.commands.first() {
-            Some(Command::Suspend(_)) => 0,
-            Some(Command::DeliverSignal(_)) => 1,
-            _ => 2, // not ours: everything else is written by statements that it shares
-        };
-        call.flows = members.flows(&call.commands);
-        self.telling += usize::from(!call.flows.is_empty());
-        self.commands += call.commands.len();
-        self.kinds[kind].commands += call.commands.len();
-        self.kinds[kind].calls.push_back(call);
-    }
-
-    /// Whether some tell a flow of an end.
-    fn tells(&self) -> bool {
-        self.telling > 0
-    }
-
-    /// The kinds that go next: all of them while few calls wait.
-    fn first(&self, flights: &Flights) -> Range<usize> {
-        if self.kinds.iter().map(|kind| kind.calls.len()).sum::<usize>() < FEW {
-            return 0..self.kinds.len();
-        }
-        let urgency = |at: &usize| {
-            let (calls, _) = self.kinds[*at].size(flights);
-            (calls > 0).then_some((self.kinds[*at].passed >= PASSED_MAX, calls))
-        };
-        let most = (0..self.kinds.len()).max_by_key(urgency).unwrap_or_default();
-        most..most + 1
-    }
-
-    /// Calls and commands that may go next.
-    fn next(&self, flights: &Flights) -> (usize, usize) {
-        let sizes = self.kinds[self.first(flights)].iter().map(|kind| kind.size(flights));
-        sizes.fold((0, 0), |(calls, commands), (more, of)| (calls + more, commands + of))
-    }
-
-    /// Those go, so many calls and commands of each kind at most.
-    fn take(&mut self, flights: &Flights, calls_max: usize, commands_max: usize) -> Vec<Call> {
-        let first = self.first(flights);
-        for (at, kind) in self.kinds.iter_mut().enumerate() {
-            let waits = !first.contains(&at) && !kind.calls.is_empty();
-            kind.passed = if waits { kind.passed + 1 } else { 0 };
-        }
-        let kinds = self.kinds[first].iter_mut();
-        let taken: Vec<_> =
-            kinds.flat_map(|kind| kind.take(flights, calls_max, commands_max)).collect();
-        self.commands -= taken.iter().map(|call| call.commands.len()).sum::<usize>();
         self.telling -= taken.iter().filter(|call| !call.flows.is_empty()).count();
         taken
     }
@@ -456,18 +396,19 @@ mod tests {
     fn whoever_waits_for_a_flow_is_not_overtaken_by_others_that_tell_it() {
         let [f, g, h] = std::array::from_fn(|_| FlowId(Uuid::now_v7()));
         let mut flights = Flights::default();
-        let mut kind = Kind::default();
+        let mut line = Line::default();
         for flows in [&[f, g][..], &[f], &[h], &[]] {
-            kind.calls.push_back(telling(flows));
-            kind.commands += 1;
+            line.calls.push_back(telling(flows));
+            line.commands += 1;
+            line.telling += usize::from(!flows.is_empty());
         }
         flights.told.insert(g, 1);
-        assert_eq!(kind.size(&flights), (2, 2));
-        let taken = kind.take(&flights, usize::MAX, usize::MAX);
+        assert_eq!(line.next(&flights), (2, 2));
+        let taken = line.take(&flights, usize::MAX, usize::MAX);
         let taken: Vec<_> = taken.into_iter().map(|call| call.flows).collect();
         assert_eq!(taken, [vec![h], vec![]]);
-        assert_eq!((kind.calls.len(), kind.commands), (2, 2));
+        assert_eq!((line.calls.len(), line.commands), (2, 2));
         flights.told.clear();
-        assert_eq!(kind.take(&flights, usize::MAX, usize::MAX).len(), 2);
+        assert_eq!(line.take(&flights, usize::MAX, usize::MAX).len(), 2);
     }
 }
