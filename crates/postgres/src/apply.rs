@@ -24,14 +24,14 @@ use ff_core::limits::{CANCEL_AT_ONCE_MAX, Config};
 use ff_core::time::{Clock, Entropy, Millis};
 
 use crate::claim::heads::{Floor, Heads};
-use crate::codec::Params;
+use crate::codec::{Params, Tid};
 use crate::connection::listener::Signals;
 use crate::connection::{Connections, Purpose, Step, Trouble};
 use crate::due::Walk;
 use crate::feed;
 use crate::graph::unlocked;
 use crate::statements::signing_key;
-use crate::write::{Places, Rows, read_places};
+use crate::write::{ById, Places, Rows, read_places};
 
 mod ahead;
 mod divide;
@@ -130,7 +130,7 @@ impl State {
     pub fn new(
         connections: Connections,
         (clock, entropy): (Arc<dyn Clock>, Box<dyn Entropy>),
-        config: Config,
+        (config, floors): (Config, bool),
         signals: Arc<Signals>,
     ) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl State {
             config,
             entropy: Mutex::new(entropy),
             signals,
-            heads: Heads::default(),
+            heads: Heads::new(floors),
             walk: Walk::default(),
             queues: Mutex::default(),
             held: Held::default(),
@@ -169,12 +169,12 @@ impl State {
 
     /// A write set is durable: remembers what it says, and wakes those who wait for it, unless those
     /// elsewhere were `told` with it.
-    pub fn committed(&self, set: &WriteSet, places: &Places, told: bool) {
+    pub fn committed(&self, set: &WriteSet, places: &ById<Tid>, told: bool) {
         if !set.queues.is_empty() {
             let mut known = self.queues.lock().expect("no holder of this lock panics");
             known.extend(set.queues.iter().map(|queue| queue.id));
         }
-        self.held.learn(set, &places.executions);
+        self.held.learn(set, places);
         self.graphs.learn(set);
         self.heads.file(set.ready.insert.iter());
         self.signals.committed(told, |interest| concerns(set, interest));
@@ -449,7 +449,7 @@ async fn once(
         session.settle().await;
         return Err(trouble);
     }
-    state.committed(&set, &Places::default(), false);
+    state.committed(&set, &ById::default(), false);
     let mut outcomes = outcomes.into_iter();
     let all = (0..batch.len()).map(|at| match refused.remove(&at) {
         Some(rejection) => Err(rejection),

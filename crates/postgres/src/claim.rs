@@ -157,18 +157,8 @@ async fn grant(
     if !absent.is_empty() {
         steps.push(blobs_step(&absent));
     }
-    let landed = match <[_; 1]>::try_from(steps) {
-        Ok([step]) if !session.is_open() => session.alone(step).await,
-        steps => {
-            let mut steps = steps.map_or_else(|steps| steps, Vec::from);
-            if !session.is_open() {
-                steps.insert(0, Step::Begin);
-            }
-            steps.push(Step::Commit);
-            session.fly(&steps).await
-        }
-    };
-    let answers = match landed {
+    steps.push(Step::Commit);
+    let answers = match session.fly(&steps).await {
         Ok(answers) => answers,
         Err(trouble) => {
             state.doubt(&set, &trouble);

@@ -328,11 +328,6 @@ impl Session<'_> {
         Ok((rows.pop().unwrap_or_default(), asked.elapsed()))
     }
 
-    /// Whether a transaction is open.
-    pub fn is_open(&self) -> bool {
-        self.open
-    }
-
     /// Ends whatever is open, keeping nothing of it.
     pub async fn settle(&mut self) {
         let Some(client) = self.client.as_ref().filter(|_| self.open) else { return };

@@ -28,7 +28,7 @@ use crate::load::Loaded;
 use crate::statements::{signal, signing_key, suspend_key, suspension, waitpoint};
 use rows::{read_arrival, read_signing_key, read_suspend_key, read_suspension, read_waitpoint};
 pub use rows::{signals, suspensions, waitpoints};
-pub use write::{Hot, REMOVALS, WaitRows};
+pub use write::{REMOVALS, WaitRows};
 
 /// Rows of suspensions to load, by kind.
 #[derive(Default)]

@@ -2,7 +2,6 @@
 
 mod alike;
 mod lean;
-mod wait;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -517,23 +516,16 @@ fn short(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// Where rows stand after a write, as far as its statements tell.
-pub fn read_places<'r>(answers: impl Iterator<Item = &'r Vec<Row>>) -> Result<Places, StoreError> {
-    let mut places = Places::default();
+/// Where executions stand after a write, as far as its statements tell.
+pub fn read_places<'r>(
+    answers: impl Iterator<Item = &'r Vec<Row>>,
+) -> Result<ById<Tid>, StoreError> {
+    let mut places = ById::default();
     for row in answers.flatten() {
-        let tells = |name: &str| row.columns().iter().any(|column| column.name() == name);
-        if !tells("at") {
-            continue;
-        }
-        let mut r = Reader::new(row);
-        let id = r.id()?;
-        if let Some(at) = r.take("at")? {
-            places.executions.insert(id, at);
-        }
-        if tells("place")
-            && let Some(place) = r.take("place")?
-        {
-            places.ready.insert(id, place);
+        if row.columns().iter().any(|column| column.name() == "at") {
+            let mut r = Reader::new(row);
+            let id = r.id()?;
+            places.extend(r.take::<Option<Tid>>("at")?.map(|at| (id, at)));
         }
     }
     Ok(places)

@@ -3,7 +3,10 @@
 -- Executions are locked before their leases, as everywhere. If one is not as it was decided on ($12,
 -- $13), or the key that signs ($15, if it matters) is not the one that was installed then ($16), it
 -- divides by zero, and nothing is done: also no number is taken, for what nobody reads is written last.
--- Says where the executions and their places stand.
+-- Says where the executions stand.
+--
+-- Executions are found by their key and not by where they stand: that lets the server clear their page
+-- of earlier versions, so that there is room for those to come, and no index is written.
 with put as (
     update ff_exec_core x set
         version = i.version, priority = i.priority, tags = i.tags,
@@ -27,8 +30,8 @@ with put as (
         result_encoding = coalesce(i.result_encoding, x.result_encoding),
         result = coalesce(i.result, x.result)
     from unnest($1::ff_execution_row_7[]) i
-    where x.ctid = i.at and x.partition_key = i.partition_key
-        and x.execution_id = i.execution_id and x.version = i.before and x.epoch <= i.epoch
+    where x.partition_key = i.partition_key and x.execution_id = i.execution_id
+        and x.version = i.before and x.epoch <= i.epoch
     returning x.partition_key, x.execution_id, x.ctid as at
 ), done as (
     delete from ff_lease l
@@ -106,7 +109,6 @@ with put as (
     )
     select i.queue, i.rank, i.turn_ms, i.partition_key, i.execution_id
     from unnest($9::ff_ready_row[]) i where (select held from held) = 1
-    returning partition_key, execution_id, ctid as place
 ), over as (
     delete from ff_timer t using unnest($14::ff_timer_row[]) i
     where t.kind = i.kind and t.due_ms = i.due_ms and t.partition_key = i.partition_key
@@ -124,7 +126,4 @@ with put as (
     )
     select * from unnest($11::ff_event_row[])
 )
-select put.partition_key, put.execution_id, put.at, null::tid as place
-from held left join put on true
-union all
-select ready.partition_key, ready.execution_id, null::tid, ready.place from ready
+select put.partition_key, put.execution_id, put.at from held left join put on true

@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 18] = [
     "ff_execution_row_7",
     "ff_new_execution_row_7",
     "ff_lease_row",
@@ -33,8 +33,6 @@ pub const NAMES: [&str; 20] = [
     "ff_claim_row",
     "ff_first_row",
     "ff_completed_row_7",
-    "ff_suspended_row",
-    "ff_told_row",
 ];
 
 /// An array of records.

@@ -109,7 +109,7 @@ impl Rows<'_> {
     }
 
     /// The events by execution, each with where it stands among the others.
-    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, &Event)> {
+    fn turns(&self) -> impl Iterator<Item = (usize, &Event)> {
         let mut turns: Vec<_> = self.set.events.iter().enumerate().collect();
         turns.sort_unstable_by_key(|(_, event)| event.execution);
         turns.into_iter()
@@ -241,7 +241,7 @@ fn completed<'a>(before: &Execution, after: &'a Execution) -> Option<&'a Termina
 }
 
 /// Whether nothing changed but where the execution stands.
-pub(super) fn goes_on(before: &Execution, after: &Execution) -> bool {
+fn goes_on(before: &Execution, after: &Execution) -> bool {
     after.counts == before.counts
         && after.progress == before.progress
         && after.started_at == before.started_at

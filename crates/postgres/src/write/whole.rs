@@ -4,7 +4,6 @@ use ff_core::fold::{GraphWrites, WaitWrites, WriteSet};
 use ff_core::text::Kid;
 use ff_core::time::Millis;
 
-use super::wait::signing;
 use super::{
     Rows, event_rows, executions, kept_until, leases, new_executions, payloads, ready_rows, renews,
     step_rows, timer_rows,
@@ -87,9 +86,6 @@ impl Rows<'_> {
             || set.timers.remove.iter().any(|timer| kept_until(timer).is_some())
             || set.leases.iter().any(renews);
         let waits = self.waits.hot().filter(|_| !others)?;
-        if let Some(step) = self.suspend(&waits, signs).or_else(|| self.tell(&waits, signs)) {
-            return Some(step);
-        }
         let ended = || set.leases.iter().filter_map(|write| write.before.as_ref());
         let granted = set.leases.iter().filter_map(|write| write.after.as_ref());
         let params = leases(executions(&self.updated), ended().map(|row| (row, Some(row))));
@@ -101,7 +97,8 @@ impl Rows<'_> {
         let params = timer_rows(ready_rows(params, &set.ready.insert), &set.timers.insert);
         let params = event_rows(params, self.event_rows()).count(self.updated.len());
         let params: Params<'a> = timer_rows(params.count(ended().count()), &set.timers.remove);
-        Some(Step::Run(hot::wait, signing(params, signs)))
+        let params = params.text(signs.map(|(kid, _)| kid.as_str()));
+        Some(Step::Run(hot::wait, params.number(signs.map_or(0, |(_, since)| since.0))))
     }
 
     /// Whatever writes everything.

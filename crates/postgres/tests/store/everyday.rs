@@ -51,9 +51,9 @@ async fn everyday_work_takes_the_statements_made_for_it() {
     assert_eq!(written(line), ["hot/complete"]);
     for _ in 0..3 {
         let (_, mailbox) = world.waiting().await;
-        assert_eq!(written(line), ["hot/create", "hot/first", "hot/suspend"]);
+        assert_eq!(written(line), ["hot/create", "hot/first", "hot/wait"]);
         world.deliver(mailbox.signal(world, "done")).await;
-        assert_eq!(written(line), ["hot/tell"]);
+        assert_eq!(written(line), ["hot/wait"]);
         let work = world.claim(world.ask(1)).await.remove(0);
         assert_eq!(written(line), ["hot/claim"]);
         world.run(completion(mailbox.id, work.leased.fence, b"out")).await.unwrap();
@@ -72,9 +72,9 @@ async fn a_wait_among_others_takes_the_statements_made_for_it() {
         let steps = vec![step(number, "asked")];
         let wait = Suspend { deadline, steps, ..world.pause(id, fence) };
         let mailbox = world.suspend(wait).await.remove(0);
-        assert_eq!(written(line), ["hot/suspend"], "wait {number}");
+        assert_eq!(written(line), ["hot/wait"], "wait {number}");
         world.deliver(mailbox.signal(world, "done")).await;
-        assert_eq!(written(line), ["hot/tell"], "wait {number}");
+        assert_eq!(written(line), ["hot/wait"], "wait {number}");
         fence = world.take(id).await.leased.fence;
         line.ran();
     }
@@ -83,11 +83,11 @@ async fn a_wait_among_others_takes_the_statements_made_for_it() {
     let waitpoints = vec![world.fresh("a"), world.fresh("b")];
     let wait = Suspend { condition, waitpoints, ..world.pause(id, fence) };
     let mailboxes = world.suspend(wait).await;
-    assert_eq!(written(line), ["hot/suspend"]);
+    assert_eq!(written(line), ["hot/wait"]);
     world.deliver(mailboxes[0].signal(world, "done")).await;
     assert_eq!(written(line), ["hot/wait"]);
     world.deliver(mailboxes[1].signal(world, "done")).await;
-    assert_eq!(written(line), ["hot/tell"]);
+    assert_eq!(written(line), ["hot/wait"]);
 }
 
 #[tokio::test]
@@ -110,12 +110,12 @@ async fn what_rests_on_a_wrong_memory_changes_nothing_and_takes_no_number() {
     let (id, fence) = world.running(json!({})).await;
     let before = elsewhere(id).await;
     world.suspend(world.pause(id, fence)).await;
-    assert_eq!(line.ran().first(), Some(&"hot/suspend"));
+    assert_eq!(line.ran().first(), Some(&"hot/wait"));
     assert_eq!(newest().await, before + 1);
     let (_, mailbox) = world.waiting().await;
     let before = elsewhere(mailbox.id).await;
     assert_eq!(world.deliver(mailbox.signal(world, "done")).await, Effect::ConditionSatisfied);
-    assert_eq!(line.ran().first(), Some(&"hot/tell"));
+    assert_eq!(line.ran().first(), Some(&"hot/wait"));
     assert_eq!(newest().await, before + 1);
     let fence = world.take(mailbox.id).await.leased.fence;
     let before = elsewhere(mailbox.id).await;

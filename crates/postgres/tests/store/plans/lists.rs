@@ -74,8 +74,6 @@ pub const HOT: &[(&str, By)] = &[
     ("hot/first", By::Writers),
     ("hot/start", By::Writers),
     ("hot/step", By::Writers),
-    ("hot/suspend", By::Writers),
-    ("hot/tell", By::Writers),
     ("hot/wait", By::Writers),
     ("idempotency/due", By::Readers),
     ("idempotency/load", By::Both),
@@ -150,7 +148,7 @@ pub const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-pub const BY_KEYS: [&str; 40] = [
+pub const BY_KEYS: [&str; 38] = [
     "backlog/clear",
     "backlog/pay",
     "backlog/remove",
@@ -174,8 +172,6 @@ pub const BY_KEYS: [&str; 40] = [
     "hot/finish",
     "hot/first",
     "hot/step",
-    "hot/suspend",
-    "hot/tell",
     "hot/wait",
     "lease/hold",
     "lease/lock",
@@ -228,7 +224,7 @@ pub const FIRST: [(&str, &str); 26] = [
 
 /// What finds each of its rows by a column in the middle of an index: without that it would look at
 /// everything in a flow or of an execution, which may be much.
-pub const BY_COLUMN: [(&str, &str, &str); 20] = [
+pub const BY_COLUMN: [(&str, &str, &str); 19] = [
     ("ahead/groups", "ff_edge", "upstream_id"),
     ("ahead/groups", "ff_edge_group", "downstream_id"),
     ("ahead/inputs", "ff_edge", "upstream_id"),
@@ -241,7 +237,6 @@ pub const BY_COLUMN: [(&str, &str, &str); 20] = [
     ("group/due", "ff_edge", "downstream_id"),
     ("group/load", "ff_edge_group", "downstream_id"),
     ("group/lock", "ff_edge_group", "downstream_id"),
-    ("hot/tell", "ff_waitpoint", "waitpoint_id"),
     ("hot/wait", "ff_waitpoint", "waitpoint_id"),
     ("signal/arrived", "ff_waitpoint", "waitpoint_id"),
     ("signal/exists", "ff_signal", "signal_id"),
