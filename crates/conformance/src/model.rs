@@ -158,7 +158,7 @@ impl Backend for Model {
         let waits = found.filter_map(|id| tables.executions.get(&id)?.waits_until());
         let waits = waits.filter(|until| *until > now);
         let next_due = waits.chain(next.map(|timer| timer.due)).min().filter(|_| nothing);
-        Ok(Claims { given, next_due, now })
+        Ok(Claims { given, next_due, now, ..Claims::default() })
     }
 
     async fn agenda(&self) -> Result<Agenda, StoreError> {

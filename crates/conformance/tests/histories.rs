@@ -13,7 +13,7 @@ fn model(clock: Arc<Dial>) -> Store {
     Store { backend: model, dump, keep: Box::new(()) }
 }
 
-const STORES: [(&str, Open); 1] = [("model", model)];
+const STORES: [(&str, Open); 1] = [("model", |clock| (model(clock), None))];
 /// Steps of one history; most steps are one to four commands.
 const STEPS: u32 = 120;
 /// Histories in each of the tests below.

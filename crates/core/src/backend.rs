@@ -171,6 +171,8 @@ pub struct Claims {
     pub next_due: Option<Millis>,
     /// The store's time, to tell how long that is.
     pub now: Millis,
+    /// Claims of which an earlier try is being served at this moment: what they are given is not known.
+    pub busy: BTreeSet<Uuid>,
 }
 
 words! {

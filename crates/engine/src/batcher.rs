@@ -356,10 +356,10 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
     commands.extend(asked.commands());
     match backend.apply(commands).await {
         Ok(mut outcomes) => {
-            shared.idle.answer(asked, outcomes.split_off(released), &shared.members);
+            shared.idle.answer(asked, Some(outcomes.split_off(released)), &shared.members);
             // Whether a flow was told now or will be later makes no difference here.
             outcomes.truncate(begun);
-            starts.hand_out(outcomes.split_off(ends.len()));
+            shared.idle.hand_out(starts, Some(outcomes.split_off(ends.len())));
             shared.endings.tell(&ends, &outcomes);
             let mut outcomes = outcomes.into_iter();
             for (call, size) in batch.into_iter().zip(sizes) {
@@ -369,7 +369,8 @@ async fn fly(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Call>) {
             }
         }
         Err(error) => {
-            shared.idle.answer(asked, Vec::new(), &shared.members);
+            shared.idle.answer(asked, None, &shared.members);
+            shared.idle.hand_out(starts, None);
             for call in batch {
                 drop(call.reply.send(Err(error.clone())));
             }

@@ -1,30 +1,37 @@
 //! Claims: asks that arrive together are served together, and a claim whose caller has gone is
 //! released at once instead of running out its lease.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::command::Command;
 use ff_core::decide::release::Release;
-use ff_core::{Backend, ClaimAsk, Claimed, Interest, Millis, StoreError};
+use ff_core::{Backend, ClaimAsk, Claimed, ExecutionId, Interest, Millis, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Bounds, Shared, give_turns, overloaded};
 use crate::error::Error;
-use crate::starts::Left;
+use crate::starts::{Left, Place};
 use crate::{Engine, deadline};
 
 /// Asks for so many go beside each other.
 const MANY: u32 = 100;
 /// Asks for so many together wait for no others.
 const FULL: u32 = 500;
+/// How long after its time a claim may go on scanning that has not seen everything yet.
+const OVERTIME: Duration = Duration::from_millis(500);
+/// Between two scans of a claim whose earlier try is still being served.
+const RESCAN: Duration = Duration::from_millis(10);
 
 /// What one ask was given, and when there will be more.
 struct Given {
     claimed: Unclaimed,
     /// Whether some who asked with it were given something: then a store has not looked everywhere.
     beside: bool,
+    /// Whether an earlier try of it is still being served.
+    busy: bool,
     /// How long until it should ask again, if nothing else happens.
     next_in: Option<Duration>,
 }
@@ -46,8 +53,18 @@ impl Unclaimed {
         self.work.push(claimed);
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.work.is_empty()
+    }
+
+    /// Some of it is the caller's already.
+    pub fn forget(&mut self, ids: &BTreeSet<ExecutionId>) {
+        self.work.retain(|one| !ids.contains(&one.leased.execution.id));
+    }
+
     /// The work, which is the caller's from here on.
-    fn take(mut self) -> Vec<Claimed> {
+    pub fn take(mut self) -> Vec<Claimed> {
         std::mem::take(&mut self.work)
     }
 }
@@ -148,7 +165,8 @@ async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: 
             for (ask, work) in batch.into_iter().zip(claims.given) {
                 shared.members.learn(&work);
                 let claimed = Unclaimed { work, finish: finish.clone() };
-                let given = Given { claimed, beside, next_in };
+                let busy = claims.busy.contains(&ask.ask.claim_id);
+                let given = Given { claimed, beside, busy, next_in };
                 drop(ask.reply.send(Ok(given)));
             }
         }
@@ -170,23 +188,38 @@ impl Engine {
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
         let deadline = deadline(wait);
+        let mut promised: Option<Place<'_>> = None;
         loop {
             let seen = self.backend.generation(Interest::Work);
             let given = self.queues.claims.claim(ask.clone()).await?;
-            let claimed = given.claimed.take();
-            if claimed.is_empty() && given.beside {
+            let (beside, busy) = (given.beside, given.busy);
+            let mut claimed = given.claimed.take();
+            let now = Instant::now();
+            if claimed.is_empty() && (beside || busy) && now < deadline + OVERTIME {
+                if busy {
+                    tokio::time::sleep(RESCAN).await;
+                }
                 continue;
             }
-            let now = Instant::now();
             if !claimed.is_empty() || deadline <= now {
+                let besides = promised.map(|place| place.go(&claimed)).unwrap_or_default();
+                claimed.extend(besides);
+                if claimed.is_empty() && busy {
+                    let cause = "an earlier try of this claim is still under way".to_owned();
+                    return Err(StoreError::RetryExhausted { cause }.into());
+                }
                 return Ok(claimed);
             }
             let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
-            let left = self.idle(&ask, seen, deadline.min(now + nap)).await;
-            let (alone, started) = match left {
+            let place = promised.take().unwrap_or_else(|| self.place(&ask));
+            let (alone, started) = match self.idle(place, seen, deadline.min(now + nap)).await {
                 Left::Asked(Some(given)) => (false, given.take()),
                 // A batch may have leased work for this claim and lost its reply: scan once more.
                 Left::Asked(None) => (false, Vec::new()),
+                Left::Promised(place) => {
+                    promised = Some(place);
+                    (false, Vec::new())
+                }
                 Left::Alone => (true, Vec::new()),
             };
             if !started.is_empty() || alone && deadline <= Instant::now() {
@@ -195,11 +228,14 @@ impl Engine {
         }
     }
 
+    /// A place among the claims that idle.
+    fn place(&self, ask: &ClaimAsk) -> Place<'_> {
+        let undo = Unclaimed { work: Vec::new(), finish: self.queues.finish.clone() };
+        self.queues.shared.idle.wait(ask.clone(), undo)
+    }
+
     /// Waits for something to be created here, or for a reason to scan again.
-    async fn idle(&self, ask: &ClaimAsk, seen: u64, until: Instant) -> Left {
-        let (shared, finish) = (&self.queues.shared, self.queues.finish.clone());
-        let undo = Unclaimed { work: Vec::new(), finish };
-        let mut place = shared.idle.wait(ask.clone(), undo);
+    async fn idle<'i>(&self, mut place: Place<'i>, seen: u64, until: Instant) -> Left<'i> {
         tokio::select! {
             given = place.given() => Left::Asked(given),
             () = self.backend.wait(Interest::Work, seen) => place.leave().await,

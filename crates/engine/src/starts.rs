@@ -4,12 +4,17 @@
 //! A claim idles once it has looked and found its queues empty. What other processes have created
 //! since then may be older or more urgent: the claim that is given something finds it when it
 //! looks next.
+//!
+//! A batch that may give something to a claim is waited for, but not for long: it may itself wait for a
+//! row that others hold. The claim then scans again, while the batch keeps its promise. Whatever the
+//! batch started is found by that scan, or handed over after it; it is given back only when the claim
+//! has left without it.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use ff_core::command::{Command, Outcome, Reply};
-use ff_core::decide::claim::Claim;
 use ff_core::decide::create::Create;
 use ff_core::decide::start_released::StartReleased;
 use ff_core::fold::Blob;
@@ -22,8 +27,8 @@ use crate::members::Members;
 
 /// Idle claims that one batch may start something for.
 const ASKED_MAX: usize = 32;
-/// How long a batch that is under way may take to say what it started.
-const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
+/// How long a claim that has a reason to scan waits for a batch to say what it started.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Claims of this process that found nothing.
 #[derive(Default)]
@@ -47,6 +52,16 @@ struct Waiting {
     thought_of: bool,
     /// Whether it waits for nothing but that batch.
     leaves: bool,
+    /// What it has left with, if it could not wait for that batch.
+    gone: Option<BTreeSet<ExecutionId>>,
+}
+
+impl Waiting {
+    /// A batch that is about to go may give it something.
+    fn promise(&mut self) -> Promise {
+        (self.asked, self.thought_of) = (true, true);
+        Promise { number: self.number, ask: self.ask.clone(), given: self.undo.another() }
+    }
 }
 
 /// Claims on whose behalf a batch starts what it lets go.
@@ -71,7 +86,7 @@ impl Asked {
 pub struct Starts(Vec<Start>);
 
 struct Start {
-    waiting: Waiting,
+    promise: Promise,
     inputs: Vec<(ExecutionId, Option<Blob>)>,
 }
 
@@ -86,9 +101,16 @@ impl Idle {
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
-        let (asked, thought_of, leaves) = (false, false, false);
-        let waiting = Waiting { number, ask, reply, undo, asked, thought_of, leaves };
-        state.waiting.push(waiting);
+        state.waiting.push(Waiting {
+            number,
+            ask,
+            reply,
+            undo,
+            asked: false,
+            thought_of: false,
+            leaves: false,
+            gone: None,
+        });
         Place { idle: self, number, given }
     }
 
@@ -109,19 +131,19 @@ impl Idle {
             }
             let open = starts.iter().position(|start| start.has_room_for(create));
             let at = open.or_else(|| {
-                let free = |waiting: &Waiting| !waiting.asked && suits(&waiting.ask, create);
-                let at = state.waiting.iter().position(free)?;
-                starts.push(Start { waiting: state.waiting.remove(at), inputs: Vec::new() });
+                let free = |waiting: &&mut Waiting| !waiting.asked && suits(&waiting.ask, create);
+                let promise = state.waiting.iter_mut().find(free)?.promise();
+                starts.push(Start { promise, inputs: Vec::new() });
                 Some(starts.len() - 1)
             });
             if let Some(start) = at.map(|at| &mut starts[at]) {
-                claims.push((start.waiting.number, start.claim(create.id)));
+                claims.push((start.promise.number, start.promise.ask.claim(create.id)));
                 start.inputs.push((create.id, create.kept_input()));
             }
         }
         // In the order in which they are answered.
         claims.sort_by_key(|(number, _)| *number);
-        starts.sort_by_key(|start| start.waiting.number);
+        starts.sort_by_key(|start| start.promise.number);
         commands.extend(claims.into_iter().map(|(_, claim)| Command::from(claim)));
         Starts(starts)
     }
@@ -145,63 +167,35 @@ impl Idle {
             if asked.iter().filter(alike).count() >= most {
                 continue;
             }
-            (waiting.asked, waiting.thought_of) = (true, true);
-            let (ask, given) = (waiting.ask.clone(), waiting.undo.another());
-            asked.push(Promise { number: waiting.number, ask, given });
+            asked.push(waiting.promise());
         }
         Asked(asked)
     }
 
-    /// Hands out what a batch started. Who got nothing goes on idling; what was started
-    /// for a claim that has left meanwhile is given back.
-    pub fn answer(&self, asked: Asked, outcomes: Vec<Outcome>, members: &Members) {
-        let mut outcomes = outcomes.into_iter();
+    /// Hands out what a batch started; without `outcomes`, nobody knows what it did.
+    pub fn answer(&self, asked: Asked, outcomes: Option<Vec<Outcome>>, members: &Members) {
+        let known = outcomes.is_some();
+        let mut outcomes = outcomes.into_iter().flatten();
         for Promise { number, mut given, .. } in asked.0 {
             let started = match outcomes.next() {
                 Some(Ok(Reply::StartReleased(started))) => started,
                 Some(Ok(other)) => unreachable!("a start was asked for, not {other:?}"),
                 Some(Err(_)) | None => Vec::new(),
             };
-            let mut state = self.lock();
-            let at = state.waiting.iter().position(|waiting| waiting.number == number);
-            if started.is_empty() {
-                match at {
-                    Some(at) if state.waiting[at].leaves => drop(state.waiting.remove(at)),
-                    Some(at) => state.waiting[at].asked = false,
-                    // It was dropped meanwhile.
-                    None => {}
-                }
-                continue;
-            }
-            let waiting = at.map(|at| state.waiting.remove(at));
-            drop(state);
             members.learn(&started);
             for claimed in started {
                 given.add(claimed);
             }
-            // A claim that is gone gives its work back.
-            drop(waiting.map(|waiting| waiting.reply.send(given)));
+            self.settle(number, given, known);
         }
     }
-}
 
-impl Start {
-    fn has_room_for(&self, create: &Create) -> bool {
-        let max = usize::try_from(self.waiting.ask.max).unwrap_or(usize::MAX);
-        self.inputs.len() < max && suits(&self.waiting.ask, create)
-    }
-
-    fn claim(&self, id: ExecutionId) -> Claim {
-        self.waiting.ask.claim(id)
-    }
-}
-
-impl Starts {
-    /// Hands out what the claims were given. A claim that was refused everything is only woken.
-    pub fn hand_out(self, outcomes: Vec<Outcome>) {
-        let mut outcomes = outcomes.into_iter();
-        for Start { waiting, inputs } in self.0 {
-            let mut given = waiting.undo;
+    /// The same of creations that were claimed in the batch that made them.
+    pub fn hand_out(&self, starts: Starts, outcomes: Option<Vec<Outcome>>) {
+        let known = outcomes.is_some();
+        let mut outcomes = outcomes.into_iter().flatten();
+        for Start { promise, inputs } in starts.0 {
+            let Promise { number, mut given, .. } = promise;
             for ((_, input), outcome) in inputs.into_iter().zip(outcomes.by_ref()) {
                 match outcome {
                     Ok(Reply::Claim(leased)) => given.add(Claimed { leased, input }),
@@ -210,18 +204,46 @@ impl Starts {
                     Err(refused) => tracing::debug!(%refused, "not started at once"),
                 }
             }
-            // A claim that is gone gives its work back.
-            drop(waiting.reply.send(given));
+            self.settle(number, given, known);
+        }
+    }
+
+    /// A promise is kept, with what there is. A claim that got nothing goes on idling, and scans if it
+    /// is not known whether there was something. What a claim has left without is given back.
+    fn settle(&self, number: u64, mut given: Unclaimed, known: bool) {
+        let mut state = self.lock();
+        // One that was dropped meanwhile is not there.
+        let Some(at) = state.waiting.iter().position(|one| one.number == number) else { return };
+        let waiting = &mut state.waiting[at];
+        if given.is_empty() && known && waiting.gone.is_none() && !waiting.leaves {
+            waiting.asked = false;
+            return;
+        }
+        let waiting = state.waiting.remove(at);
+        drop(state);
+        match waiting.gone {
+            Some(with) => given.forget(&with),
+            None if given.is_empty() => {}
+            None => drop(waiting.reply.send(given)),
         }
     }
 }
 
+impl Start {
+    fn has_room_for(&self, create: &Create) -> bool {
+        let max = usize::try_from(self.promise.ask.max).unwrap_or(usize::MAX);
+        self.inputs.len() < max && suits(&self.promise.ask, create)
+    }
+}
+
 /// How a claim left its place.
-pub enum Left {
+pub enum Left<'i> {
     /// No batch ever thought of it.
     Alone,
     /// One may have started something for it, and this is what it said.
     Asked(Option<Unclaimed>),
+    /// One may start something for it yet.
+    Promised(Place<'i>),
 }
 
 /// A place among those who idle, which is given up with it.
@@ -231,20 +253,17 @@ pub struct Place<'i> {
     given: oneshot::Receiver<Unclaimed>,
 }
 
-impl Place<'_> {
+impl<'i> Place<'i> {
     /// Waits until something is given.
     pub async fn given(&mut self) -> Option<Unclaimed> {
         (&mut self.given).await.ok()
     }
 
-    /// Waits no longer, unless something is on its way: then for that. A claim that looked again
-    /// before a batch has answered could find what the batch started for it, and lose it when the
-    /// batch finds nobody to hand it to.
-    pub async fn leave(mut self) -> Left {
+    /// Leaves in order to scan, unless something is on its way: then it waits for that, a little.
+    pub async fn leave(mut self) -> Left<'i> {
         {
             let mut state = self.idle.lock();
-            let own = state.waiting.iter().position(|waiting| waiting.number == self.number);
-            match own {
+            match state.find(self.number) {
                 Some(at) if state.waiting[at].asked => state.waiting[at].leaves = true,
                 Some(at) => {
                     let thought_of = state.waiting.remove(at).thought_of;
@@ -253,20 +272,47 @@ impl Place<'_> {
                 None => {}
             }
         }
-        // A batch that panicked answers nobody.
-        let given = tokio::time::timeout(ANSWERED_WITHIN, &mut self.given).await;
-        Left::Asked(given.ok().and_then(Result::ok))
+        if let Ok(given) = tokio::time::timeout(PATIENCE, &mut self.given).await {
+            return Left::Asked(given.ok());
+        }
+        let mut state = self.idle.lock();
+        let Some(at) = state.find(self.number) else {
+            return Left::Asked(self.given.try_recv().ok());
+        };
+        state.waiting[at].leaves = false;
+        drop(state);
+        Left::Promised(self)
     }
 
-    fn give_up(&self) {
+    /// Leaves for good with what a scan has found; answers what a batch has given besides.
+    pub fn go(mut self, found: &[Claimed]) -> Vec<Claimed> {
+        let ids: BTreeSet<_> = found.iter().map(|one| one.leased.execution.id).collect();
         let mut state = self.idle.lock();
-        state.waiting.retain(|waiting| waiting.number != self.number);
+        if let Some(at) = state.find(self.number) {
+            if state.waiting[at].asked {
+                state.waiting[at].gone = Some(ids);
+            } else {
+                state.waiting.remove(at);
+            }
+            return Vec::new();
+        }
+        drop(state);
+        let Ok(mut given) = self.given.try_recv() else { return Vec::new() };
+        given.forget(&ids);
+        given.take()
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.give_up();
+        let mut state = self.idle.lock();
+        state.waiting.retain(|one| one.number != self.number || one.gone.is_some());
+    }
+}
+
+impl State {
+    fn find(&self, number: u64) -> Option<usize> {
+        self.waiting.iter().position(|waiting| waiting.number == number)
     }
 }
 

@@ -42,7 +42,7 @@ pub fn claim(
     let next = due::next_timer(tx, TimerKind::Delay, Millis(i64::MIN))?;
     let nothing = given.iter().all(Vec::is_empty);
     let next_due = [next, waits].into_iter().flatten().min().filter(|_| nothing);
-    Ok(Claims { given, next_due, now })
+    Ok(Claims { given, next_due, now, ..Claims::default() })
 }
 
 /// What an ask is given. `waits` is when the first that was refused can be had: by the clock of the

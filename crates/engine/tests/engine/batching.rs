@@ -1,13 +1,11 @@
 //! Calls made together travel together, within bounds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ff_core::decide::complete::Complete;
 use ff_core::decide::create::{Create, Created};
-use ff_core::decide::deliver::Delivered;
 use ff_core::decide::hold::Hold;
 use ff_core::decide::resume::Resume;
 use ff_core::decide::steps::RecordSteps;
@@ -16,7 +14,6 @@ use ff_core::suspension::Effect;
 use ff_core::text::StepName;
 use ff_core::{Code, ExecutionId, Fence};
 use ff_engine::{Engine, Error, Options};
-use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::slow::{Slow, slow};
@@ -162,68 +159,6 @@ async fn many_creations_go_in_two_halves_beside_each_other() {
         call.unwrap().unwrap();
     }
     assert_eq!(batches(), 3);
-}
-
-#[tokio::test]
-async fn what_most_ask_for_goes_first_but_not_for_ever() {
-    let (engine, slow, world) = gated(&Options::default());
-    let (_, mailbox) = world.waiting().await;
-    let answered = Arc::new(AtomicUsize::new(0));
-    // Nobody holds these, so each is refused, in the batch it went in.
-    let complete = || {
-        let (engine, answered, id) = (engine.clone(), Arc::clone(&answered), world.id());
-        let fence = Fence { attempt_index: 0, lease_epoch: 1 };
-        tokio::spawn(async move {
-            let complete = Complete { id, fence, result: None, encoding: None };
-            let refused = engine.execute(complete).await.unwrap_err();
-            assert_eq!(refused.code(), Code::ExecutionNotFound);
-            answered.fetch_add(1, Ordering::SeqCst);
-        })
-    };
-    complete();
-    settle().await;
-    let signal = tokio::spawn({
-        let (engine, signal) = (engine.clone(), mailbox.signal(&world, "go"));
-        async move { engine.deliver_signal(signal).await }
-    });
-    for round in 1..=4 {
-        for _ in 0..3 {
-            complete();
-        }
-        settle().await;
-        slow.obstacle.permits.add_permits(1);
-        settle().await;
-        assert_eq!(answered.load(Ordering::SeqCst), 3 * round - 2, "one, and then three at a time");
-        assert!(!signal.is_finished(), "round {round}");
-    }
-    slow.obstacle.permits.add_permits(1);
-    settle().await;
-    assert!(signal.is_finished(), "the last three let the signal go first");
-    assert!(matches!(signal.await.unwrap(), Ok(Delivered::Accepted { .. })));
-    assert_eq!(answered.load(Ordering::SeqCst), 10);
-}
-
-#[tokio::test]
-async fn few_calls_go_together_whatever_they_are() {
-    let (engine, slow, world) = gated(&Options::default());
-    let (_, mailbox) = world.waiting().await;
-    let held = world.running(json!({})).await;
-    let mut calls = JoinSet::new();
-    for name in ["first", "go"] {
-        let (engine, signal) = (engine.clone(), mailbox.signal(&world, name));
-        calls.spawn(async move { engine.deliver_signal(signal).await.map(drop) });
-        settle().await;
-    }
-    calls.spawn(async move {
-        let (id, fence) = held;
-        engine.execute(Complete { id, fence, result: None, encoding: None }).await.map(drop)
-    });
-    settle().await;
-    slow.obstacle.permits.add_permits(3);
-    while let Some(call) = calls.join_next().await {
-        drop(call.unwrap());
-    }
-    assert_eq!(slow.obstacle.batches.load(Ordering::SeqCst), 2, "the second had two of them");
 }
 
 /// One step of an execution.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ff_core::Code;
+use ff_conformance::world::lane;
 use ff_core::decide::create::Create;
 use ff_core::state::PublicState;
+use ff_core::{ClaimAsk, Code};
 use ff_engine::Engine;
 
 use crate::slow::slow;
@@ -157,4 +158,29 @@ async fn an_ask_that_makes_no_sense_is_refused() {
     ask.lanes.clear();
     let refused = engine.claim(ask, Duration::ZERO).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidInput);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_beside_others_that_are_served_keeps_its_deadline() {
+    let (engine, world) = world();
+    let world = Arc::new(world);
+    // Whoever asks beside it is given something every time.
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            let (engine, world) = (engine.clone(), Arc::clone(&world));
+            tokio::spawn(async move {
+                loop {
+                    world.create(world.draft()).await;
+                    engine.claim(world.ask(1), Duration::ZERO).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        let ask = ClaimAsk { lanes: vec![lane("empty")], ..world.ask(1) };
+        let claim = engine.claim(ask, Duration::ZERO);
+        let claimed = tokio::time::timeout(Duration::from_secs(5), claim).await;
+        assert!(claimed.expect("it ends in time").unwrap().is_empty());
+    }
+    busy.iter().for_each(tokio::task::JoinHandle::abort);
 }

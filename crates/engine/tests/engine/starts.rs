@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ff_conformance::World;
 use ff_conformance::faults::{Call, Obstacle, Obstructed};
 use ff_conformance::world::lane;
 use ff_core::backend::{Interest, StoreError};
@@ -13,7 +14,7 @@ use ff_core::decide::create::Create;
 use ff_core::decide::fail::Fail;
 use ff_core::policy::FailureClass;
 use ff_core::state::PublicState;
-use ff_core::{ClaimAsk, Claimed};
+use ff_core::{ClaimAsk, Claimed, ExecutionId};
 use ff_engine::{Engine, Error};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -284,6 +285,74 @@ async fn a_claim_that_looks_again_waits_for_what_a_batch_may_have_started_for_it
     assert_eq!(claimed[0].leased.execution.id, mailbox.id);
     let held = world.complete(mailbox.id, claimed[0].leased.fence).await;
     assert!(held.is_ok(), "it was taken away from who runs it: {held:?}");
+}
+
+/// Holds batches up before they take effect.
+struct Early(tokio::sync::Semaphore);
+
+#[async_trait::async_trait]
+impl Obstacle for Early {
+    async fn before(&self, call: Call) -> Result<(), StoreError> {
+        if call == Call::Apply {
+            self.0.acquire().await.unwrap().forget();
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A claim that idles, and a signal whose batch is held up and may lease what it releases for it.
+struct HeldUp {
+    world: World,
+    early: Arc<Obstructed<Early>>,
+    claim: JoinHandle<Result<Vec<Claimed>, Error>>,
+    signalled: ExecutionId,
+}
+
+impl HeldUp {
+    async fn new() -> Self {
+        let (_, world) = world();
+        let backend = Arc::clone(&world.store.backend);
+        let early = Arc::new(Obstructed::new(backend, Early(tokio::sync::Semaphore::new(0))));
+        let engine = Engine::new(Arc::clone(&early) as _);
+        let (_, mailbox) = world.waiting().await;
+        let claim = idling(&engine, world.ask(1)).await;
+        let signal = mailbox.signal(&world, "go");
+        tokio::spawn(async move { engine.deliver_signal(signal).await });
+        settle().await;
+        Self { world, early, claim, signalled: mailbox.id }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_does_not_wait_for_a_batch_that_is_held_up() {
+    let HeldUp { world, early, claim, signalled } = HeldUp::new().await;
+    let begun = tokio::time::Instant::now();
+    let id = world.create(world.draft()).await;
+    assert_eq!(given(claim).await[0].leased.execution.id, id);
+    assert!(begun.elapsed() <= Duration::from_millis(100), "{:?}", begun.elapsed());
+    // What the batch leases for it later is given back, and is nobody's reclaim.
+    early.obstacle.0.add_permits(10);
+    settle().await;
+    assert_eq!(world.state(signalled).await, PublicState::Waiting);
+    assert_eq!(world.get(signalled).await.counts.reclaims, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_scanned_meanwhile_is_given_what_a_late_batch_leased_for_it() {
+    let HeldUp { world, early, claim, signalled } = HeldUp::new().await;
+    // It is woken for what it cannot take, and scans while the batch is held up.
+    world.create(Create { lane: lane("elsewhere"), ..world.draft() }).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!claim.is_finished());
+    early.obstacle.0.add_permits(10);
+    let claimed = given(claim).await;
+    assert_eq!(claimed[0].leased.execution.id, signalled);
+    settle().await;
+    world.complete(signalled, claimed[0].leased.fence).await.unwrap();
 }
 
 /// Loses the answer of the next batch, after it took effect.

@@ -15,6 +15,7 @@ fn model(clock: Arc<Dial>) -> Store {
 }
 
 /// The same file, opened twice.
+#[allow(clippy::needless_pass_by_value, reason = "as the others")]
 fn twice(clock: Arc<Dial>) -> (Store, Option<Arc<dyn Backend>>) {
     let (directory, dice) = (crate::directory(), Dice::new(1));
     let path = crate::path(directory.path());
