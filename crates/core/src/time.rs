@@ -47,9 +47,10 @@ pub trait Clock: Send + Sync + 'static {
     /// The current time.
     fn now(&self) -> Millis;
 
-    /// Whether leases may be taken away by it. A clock that is read from afar may not know.
-    fn is_sure(&self) -> bool {
-        true
+    /// By how much it may be wrong, in milliseconds; nothing if that is not known, and no lease may be
+    /// taken away by it.
+    fn error_ms(&self) -> Option<u64> {
+        Some(0)
     }
 }
 

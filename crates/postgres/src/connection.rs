@@ -142,9 +142,12 @@ impl Connections {
         Ok(rows.pop().expect("one answer for one statement"))
     }
 
-    /// Runs one statement, and tells how long the answer took: over a connection that is there, and
-    /// that knows the statement.
-    pub async fn timed(&self, sql: &'static str) -> Result<(Vec<Row>, Duration), StoreError> {
+    /// Runs one statement, and tells when it was asked and how long the answer took: over a connection
+    /// that is there, and that knows the statement.
+    pub async fn timed(
+        &self,
+        sql: &'static str,
+    ) -> Result<(Vec<Row>, Instant, Duration), StoreError> {
         let mut session = self.get(Purpose::Read).await.map_err(Trouble::into_error)?;
         let took = session.timed(sql).await;
         session.settle().await;
@@ -315,7 +318,7 @@ impl Session<'_> {
     }
 
     /// Asks once the connection is ready for it, and nothing else is waited for.
-    async fn timed(&mut self, sql: &'static str) -> Result<(Vec<Row>, Duration), Trouble> {
+    async fn timed(&mut self, sql: &'static str) -> Result<(Vec<Row>, Instant, Duration), Trouble> {
         if self.pooled {
             self.fly(&[Step::Begin]).await?;
         } else {
@@ -325,7 +328,7 @@ impl Session<'_> {
         }
         let asked = Instant::now();
         let mut rows = self.fly(&[Step::Run(sql, Params::new())]).await?;
-        Ok((rows.pop().unwrap_or_default(), asked.elapsed()))
+        Ok((rows.pop().unwrap_or_default(), asked, asked.elapsed()))
     }
 
     /// Ends whatever is open, keeping nothing of it.

@@ -48,11 +48,15 @@ pub async fn due(
     filter: &WorkFilter,
     limit: u32,
 ) -> Result<Due, StoreError> {
-    if takes_leases(duty) && !state.clock.is_sure() {
-        tracing::warn!(?duty, "the database's time is not known well enough to take leases away");
-        return Ok(Due::default());
+    let mut now = state.clock.now();
+    if takes_leases(duty) {
+        let Some(error_ms) = state.clock.error_ms() else {
+            tracing::warn!(?duty, "the database's time is not known well enough to take leases");
+            return Ok(Due::default());
+        };
+        // Only what is over by the latest that the database's clock can be behind ours.
+        now = now.minus(error_ms);
     }
-    let now = state.clock.now();
     let by_time = || Params::new().number(now.0).number(i64::from(limit));
     let (sql, params, read): (_, _, Read) = match duty {
         Duty::AttemptTimeout => {

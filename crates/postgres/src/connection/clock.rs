@@ -4,8 +4,11 @@
 //! moment between the question and the answer, so an answer is off by half of its round trip at
 //! most; slow ones are dropped. Decisions that hang on less are guarded by their rows.
 //!
+//! A database that is far away gives no other answers. Several that agree with each other say within
+//! which bounds its time lies, and leases are then taken so much later.
+//!
 //! What must stay true: one answer moves the clock by no more than its round trip, and leases are
-//! taken away only while a good answer is not long ago and nothing contradicts it.
+//! taken away only while answers are not long ago that bound the error, and nothing contradicts them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,6 +31,10 @@ const FIRST_TRIES: u32 = 5;
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(50);
 /// How long after a good answer the clock may be relied on.
 const TRUST: Duration = Duration::from_mins(1);
+/// Slow answers that have to agree before they bound the clock's error.
+const SLOW_ANSWERS: u32 = 5;
+/// The largest error with which leases are taken away.
+const ERROR_MS_MAX: u64 = 1_000;
 /// Good answers in a row that contradict the clock before they are believed: then the database's
 /// clock was set.
 const CONTRADICTIONS: u32 = 5;
@@ -49,7 +56,7 @@ impl DatabaseClock {
         let clock = Self { began: Instant::now(), origin: AtomicI64::new(0), estimate };
         for _ in 0..FIRST_TRIES {
             clock.ask(connections).await?;
-            if clock.is_sure() {
+            if clock.error_ms().is_some() {
                 break;
             }
         }
@@ -58,16 +65,17 @@ impl DatabaseClock {
 
     /// Asks the database for its time; how long to wait before it is asked again.
     pub async fn ask(&self, connections: &Connections) -> Result<Duration, StoreError> {
-        let (rows, took) = connections.timed(schema::now).await?;
-        let answered = self.began.elapsed();
+        let (rows, asked, took) = connections.timed(schema::now).await?;
+        let answered = (asked + took).saturating_duration_since(self.began);
         let row = rows.first().ok_or_else(|| corrupt("now", "nothing", "is missing"))?;
         let said = row.try_get(0).map_err(|why| corrupt("now", "another type", why))?;
         let mut estimate = self.estimate.lock().expect("no holder of this lock panics");
         let origin = self.origin.load(Ordering::SeqCst);
         let origin = estimate.hear(origin, Answer { said, took, answered });
         self.origin.store(origin, Ordering::SeqCst);
+        let agreed = estimate.slow.as_ref().is_some_and(|slow| slow.answers >= SLOW_ANSWERS);
         let useful = estimate.good_at == Some(answered) && estimate.contradicted == 0;
-        Ok(if useful { PERIOD } else { AGAIN })
+        Ok(if useful || agreed { PERIOD } else { AGAIN })
     }
 }
 
@@ -77,9 +85,9 @@ impl Clock for DatabaseClock {
         Millis(self.origin.load(Ordering::SeqCst).saturating_add(passed))
     }
 
-    fn is_sure(&self) -> bool {
+    fn error_ms(&self) -> Option<u64> {
         let estimate = self.estimate.lock().expect("no holder of this lock panics");
-        estimate.is_sure(self.began.elapsed())
+        estimate.error_ms(self.began.elapsed())
     }
 }
 
@@ -104,10 +112,19 @@ impl Answer {
 struct Estimate {
     /// When the last answer came that was quick and fitted.
     good_at: Option<Duration>,
-    /// The quickest of the slow answers, while there was no other.
-    slow: Option<Duration>,
+    /// What slow answers say, while there are no others.
+    slow: Option<Slow>,
     /// Good answers in a row that did not fit.
     contradicted: u32,
+}
+
+/// Within which bounds the database's time lay when we began, by slow answers that agree.
+struct Slow {
+    least: i64,
+    most: i64,
+    answers: u32,
+    at: Duration,
+    error_ms: u64,
 }
 
 impl Estimate {
@@ -115,13 +132,10 @@ impl Estimate {
     fn hear(&mut self, origin: i64, answer: Answer) -> i64 {
         let took = answer.took;
         if took > ROUND_TRIP_MAX {
-            // Better than nothing, and nothing is taken away by it.
-            if self.good_at.is_none() && self.slow.is_none_or(|best| took < best) {
-                self.slow = Some(took);
-                return answer.origin();
-            }
-            return origin;
+            let good = self.good_at.is_some_and(|at| answer.answered.saturating_sub(at) <= TRUST);
+            return if good { origin } else { self.narrow(origin, answer) };
         }
+        self.slow = None;
         let step = answer.origin() - origin;
         let most = u64::try_from(took.as_millis()).unwrap_or(u64::MAX) + 1;
         if self.good_at.is_some() && step.unsigned_abs() > most + ROUNDING_MS {
@@ -136,8 +150,39 @@ impl Estimate {
         if first { answer.origin() } else { origin + limited(step, most) }
     }
 
-    fn is_sure(&self, now: Duration) -> bool {
-        self.contradicted == 0 && self.good_at.is_some_and(|at| now.saturating_sub(at) <= TRUST)
+    /// A slow answer, and no good one for long: the server looked at its clock at any moment while it was
+    /// under way.
+    fn narrow(&mut self, origin: i64, answer: Answer) -> i64 {
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let asked = answer.answered.saturating_sub(answer.took);
+        let (mut least, mut most) = (answer.said - ms(answer.answered), answer.said - ms(asked));
+        let fresh = self.good_at.take().is_none() && self.slow.is_none();
+        let mut answers = 1;
+        if let Some(slow) = &self.slow {
+            let both = (slow.least.max(least), slow.most.min(most));
+            // Answers that contradict each other begin anew.
+            if both.0 <= both.1 {
+                (least, most) = both;
+                answers += slow.answers;
+            }
+        }
+        let origin = if fresh { answer.origin() } else { origin.clamp(least, most) };
+        let error_ms = (origin - least).max(most - origin).unsigned_abs() + ROUNDING_MS;
+        self.slow = Some(Slow { least, most, answers, at: answer.answered, error_ms });
+        origin
+    }
+
+    fn error_ms(&self, now: Duration) -> Option<u64> {
+        let recent = |at: Duration| now.saturating_sub(at) <= TRUST;
+        if self.contradicted > 0 {
+            return None;
+        }
+        if self.good_at.is_some_and(recent) {
+            return Some(0);
+        }
+        let slow = self.slow.as_ref().filter(|slow| recent(slow.at))?;
+        let agreed = slow.answers >= SLOW_ANSWERS && slow.error_ms <= ERROR_MS_MAX;
+        agreed.then_some(slow.error_ms)
     }
 }
 
@@ -159,7 +204,31 @@ mod tests {
     }
 
     fn sure(estimate: &Estimate, at: u64) -> bool {
-        estimate.is_sure(Duration::from_millis(at))
+        estimate.error_ms(Duration::from_millis(at)).is_some()
+    }
+
+    #[test]
+    fn slow_answers_that_agree_bound_the_error_of_a_clock_that_has_no_others() {
+        let mut estimate = Estimate::default();
+        let mut origin = 0;
+        for at in 1..=5 {
+            assert!(!sure(&estimate, at * 1_000));
+            origin = estimate.hear(origin, answer(1_000, at * 1_000, 100));
+        }
+        assert_eq!(origin, 1_000);
+        let error = |estimate: &Estimate, at| estimate.error_ms(Duration::from_millis(at));
+        assert_eq!(error(&estimate, 5_000), Some(50 + ROUNDING_MS));
+        assert_eq!(error(&estimate, 66_000), None, "that was long ago");
+        // One that contradicts them begins anew.
+        let far = answer(9_000, 6_000, 100);
+        assert_eq!((estimate.hear(origin, far), error(&estimate, 6_000)), (8_950, None));
+        // A good one is better than all of them, also after a long time without.
+        assert_eq!(estimate.hear(8_950, answer(8_990, 7_000, 2)), 8_990);
+        assert_eq!(error(&estimate, 7_000), Some(0));
+        for at in 70..=75 {
+            origin = estimate.hear(8_990, answer(8_990, at * 1_000, 100));
+        }
+        assert_eq!((origin, sure(&estimate, 75_000)), (8_990, true));
     }
 
     #[test]

@@ -39,31 +39,30 @@ async fn a_late_answer_does_not_set_the_clock() {
     assert!(off.abs() < 100, "the clock is off by {off} ms");
 }
 
-/// Leases that run out are taken over by a clock that is known to be right, and by no other.
+/// From far away, the database's time is known within bounds: leases are taken so much later, and are taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_was_only_answered_late_takes_no_lease_away() {
+async fn a_clock_that_is_answered_late_takes_no_lease_before_its_time() {
     let stores = Stores::new();
-    let line = Line::new().await;
+    let (line, db) = (Line::new().await, server::connect().await);
     line.stall("schema/now", ALWAYS, Duration::from_millis(60));
     let store = Arc::new(remote(&stores, &line).await);
     let world = stores.open().await;
     create(&*store, draft(&world)).await;
     let lanes = vec![ff_conformance::world::lane("default")];
-    let ask = ClaimAsk { max: 1, lease_ttl_ms: 10, ..ClaimAsk::new(unique(), worker("w1"), lanes) };
-    assert_eq!(store.claim(&[ask]).await.unwrap().given[0].len(), 1);
+    let ask = ClaimAsk { max: 1, lease_ttl_ms: 40, ..ClaimAsk::new(unique(), worker("w1"), lanes) };
+    let claims = store.claim(&[ask]).await.unwrap();
+    // What the store wrote it took from a clock that may be off by half of a round trip.
+    let until = claims.now.plus(40);
     let due = async || {
         let due = store.due(Duty::LeaseExpiry, &WorkFilter::default(), 10).await.unwrap();
         due.commands.len()
     };
-    let begun = store.now().await.unwrap();
-    while store.now().await.unwrap().since(begun) < 100 {
-        assert_eq!(due().await, 0, "a lease is taken by a clock that nobody knows");
-    }
-    line.stall("schema/now", 0, LATE);
     let taken = async {
         while due().await == 0 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), taken).await.expect("it is asked again soon");
+    tokio::time::timeout(Duration::from_secs(10), taken).await.expect("it is taken in the end");
+    assert!(store.now().await.unwrap() >= until.plus(30), "later by what the clock may be off");
+    assert!(off(&store, &db).await.abs() <= 60);
 }
