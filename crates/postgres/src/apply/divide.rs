@@ -2,24 +2,28 @@
 //!
 //! Parts are tried in turn and halved until what meets the row stands alone; each part that meets
 //! nothing is done at once. What is left over waits a little longer, and is then refused as
-//! contended: it may be sent again.
+//! contended: it may be sent again. A command that names the same execution or flow as one that was
+//! left over stays behind it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use ff_core::backend::StoreError;
 use ff_core::command::{Command, Outcome};
 use ff_core::error::{Code, Rejection};
+use ff_core::fold::{Key, WorkingSet};
+use ff_core::needs;
 
 use super::rounds::Known;
 use super::{State, TRIES, Tape, locked, once};
 use crate::connection::Trouble;
 
 /// How long to look for what is free.
-const SEARCH: Duration = Duration::from_millis(500);
+const SEARCH: Duration = Duration::from_secs(1);
 /// How long to wait for the others then.
-const WAIT: Duration = Duration::from_millis(500);
+const WAIT: Duration = Duration::from_millis(250);
 
 /// Does what can be done of a batch that others hold up.
 pub async fn divide(
@@ -27,7 +31,8 @@ pub async fn divide(
     batch: &[Command],
     cause: String,
 ) -> Result<Vec<Outcome>, StoreError> {
-    let mut division = Division { state, batch, done: vec![None; batch.len()], cause };
+    let (done, left) = (vec![None; batch.len()], BTreeSet::new());
+    let mut division = Division { state, batch, done, left, cause };
     division.search().await?;
     division.wait().await?;
     division.outcomes()
@@ -38,6 +43,8 @@ struct Division<'b> {
     batch: &'b [Command],
     /// Nothing where somebody was in the way.
     done: Vec<Option<Outcome>>,
+    /// Executions and flows of commands that were left over.
+    left: BTreeSet<Key>,
     cause: String,
 }
 
@@ -49,8 +56,13 @@ impl Division<'_> {
         while let Some(part) = parts.pop()
             && Instant::now() < until
         {
-            if !self.attempt(part.clone(), true).await? && part.len() > 1 {
+            if !self.is_behind(&part) && self.attempt(part.clone(), true).await? {
+                continue;
+            }
+            if part.len() > 1 {
                 parts.extend(halves(&part));
+            } else {
+                self.left.extend(subjects(&self.batch[part.start]));
             }
         }
         Ok(())
@@ -59,12 +71,24 @@ impl Division<'_> {
     /// Tries what is left, one by one.
     async fn wait(&mut self) -> Result<(), StoreError> {
         let until = Instant::now() + WAIT;
+        self.left.clear();
         for at in 0..self.batch.len() {
-            if self.done[at].is_none() && Instant::now() < until {
-                self.attempt(at..at + 1, false).await?;
+            if self.done[at].is_some() {
+                continue;
+            }
+            let part = at..at + 1;
+            let late = Instant::now() >= until;
+            if late || self.is_behind(&part) || !self.attempt(part, false).await? {
+                self.left.extend(subjects(&self.batch[at]));
             }
         }
         Ok(())
+    }
+
+    /// Whether a part holds a command that must not overtake one that was left over.
+    fn is_behind(&self, part: &Range<usize>) -> bool {
+        let named = || self.batch[part.clone()].iter().flat_map(subjects);
+        !self.left.is_empty() && named().any(|key| self.left.contains(&key))
     }
 
     /// Tries a part; whether nobody was in the way.
@@ -99,6 +123,12 @@ impl Division<'_> {
         let refused = || Err(Rejection::new(Code::RetryExhausted, cause.clone()));
         Ok(done.into_iter().map(|outcome| outcome.unwrap_or_else(refused)).collect())
     }
+}
+
+/// The executions and flows that a command names: what is done to each is done in its order.
+fn subjects(command: &Command) -> impl Iterator<Item = Key> {
+    let named = needs(command, &WorkingSet::default()).into_iter();
+    named.filter(|key| matches!(key, Key::Execution(_) | Key::Flow(_) | Key::FreeFlow(_)))
 }
 
 /// Both halves of a part, the one that comes next last.

@@ -22,7 +22,7 @@ const EVERY: &[(&str, &str)] = &[
     // A statement sees what those it waited for have done.
     ("default_transaction_isolation", "read committed"),
     ("lock_timeout", "5s"),
-    ("idle_in_transaction_session_timeout", "30s"),
+    ("idle_in_transaction_session_timeout", "5s"),
 ];
 /// What sessions that find rows by their keys are set to. Rows come sorted by key; a nested loop
 /// keeps that order, so that two batches never lock rows in opposite orders, and it is what suits
@@ -38,7 +38,7 @@ const IMPATIENT: &[(&str, &str)] = &[("lock_timeout", "100ms")];
 /// goes on without the commands that need it.
 const PATIENT: &[(&str, &str)] = &[("lock_timeout", "250ms")];
 /// How long a part of such a batch waits, which is tried to find out whether it needs the row.
-const BRIEF: &str = "; set local lock_timeout = '25ms'";
+const BRIEF: &str = "; set local lock_timeout = '5ms'";
 
 /// Where a database is.
 #[derive(Clone)]

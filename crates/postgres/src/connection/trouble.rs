@@ -62,7 +62,8 @@ impl From<Error> for Trouble {
             | &SqlState::UNIQUE_VIOLATION => Self::Busy(cause),
             &SqlState::LOCK_NOT_AVAILABLE => Self::Locked(cause),
             state => match &state.code()[..2] {
-                "22" | "23" => Self::Poison(cause),
+                // Data that the database does not take, that a trigger refuses, or that is damaged.
+                "22" | "23" | "P0" | "XX" => Self::Poison(cause),
                 // Connections, resources (too many of them), and a server that is going down.
                 "08" | "53" | "57" => Self::Lost(cause),
                 _ => Self::Broken(StoreError::Transport { cause }),

@@ -8,6 +8,7 @@ use ff_conformance::World;
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::Command;
 use ff_core::decide::complete::Complete;
+use ff_core::decide::priority::ChangePriority;
 use ff_core::error::Code;
 use ff_core::execution::Fence;
 use ff_core::{ExecutionId, StoreError};
@@ -127,18 +128,67 @@ async fn a_row_that_always_fails_does_not_fail_a_tick() {
     let engine = Engine::new(Arc::clone(&w.store.backend));
     let all = running(&w, 5).await;
     w.pass(1_000_000);
-    stores.schema.tamper(&format!(
-        "create function fails() returns trigger language plpgsql as $$ begin
-            raise exception 'on purpose' using errcode = '40001';
-        end $$;
-        create trigger fails before update on ff_exec_core for each row
-            when (new.execution_id = '{}') execute function fails();",
-        all[2].0.uuid()
-    ));
-    let report = engine.scan_tick(Duty::LeaseExpiry, &WorkFilter::default()).await;
-    stores.schema.tamper("drop trigger fails on ff_exec_core; drop function fails;");
-    let report = report.unwrap();
-    assert_eq!((report.processed, report.errors), (4, 1));
+    // It cannot be serialized, it is refused by a trigger, its page is damaged.
+    for (code, processed) in [("40001", 4), ("P0001", 0), ("XX001", 0)] {
+        stores.schema.tamper(&format!(
+            "create function fails() returns trigger language plpgsql as $$ begin
+                raise exception 'on purpose' using errcode = '{code}';
+            end $$;
+            create trigger fails before update on ff_exec_core for each row
+                when (new.execution_id = '{}') execute function fails();",
+            all[2].0.uuid()
+        ));
+        let report = engine.scan_tick(Duty::LeaseExpiry, &WorkFilter::default()).await;
+        stores.schema.tamper("drop trigger fails on ff_exec_core; drop function fails;");
+        let report = report.unwrap();
+        assert_eq!((report.processed, report.errors), (processed, 1), "{code}");
+    }
+}
+
+/// Executions that other rows are locked between.
+const MANY: usize = 256;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_locked_rows_of_a_large_batch_hold_up_nobody_else() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let all = running(&w, MANY).await;
+    let locked = [3, 77, 130, 131, 200, 255];
+    let ids = locked.map(|at| all[at].0);
+    let hand = hold(&stores, &ids).await;
+    let batch: Vec<Command> = all.iter().map(|work| complete(*work).into()).collect();
+    let outcomes = w.store.backend.apply(batch).await.unwrap();
+    let refused: Vec<_> = (0..MANY).filter(|at| outcomes[*at].is_err()).collect();
+    assert_eq!(refused, locked);
+    hand.batch_execute("commit").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_follows_a_command_on_a_locked_row_stays_behind_it() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let mut ids = Vec::new();
+    for _ in 0..31 {
+        ids.push(w.create(w.draft()).await);
+    }
+    let (own, others) = (ids[0], &ids[1..]);
+    let own_hand = hold(&stores, &[own]).await;
+    let hand = hold(&stores, others).await;
+    let urgent =
+        |id, priority| -> Command { ChangePriority { id, priority, version: None }.into() };
+    let mut batch = vec![urgent(own, 5)];
+    batch.extend(others.iter().map(|id| urgent(*id, 6)));
+    batch.push(urgent(own, 7));
+    let backend = Arc::clone(&w.store.backend);
+    let applied = tokio::spawn(async move { backend.apply(batch).await });
+    // The row is free again while the others are still being looked at.
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    own_hand.batch_execute("commit").await.unwrap();
+    let outcomes = applied.await.unwrap().unwrap();
+    hand.batch_execute("commit").await.unwrap();
+    if outcomes.last().is_some_and(Result::is_ok) {
+        assert_eq!(w.get(own).await.priority.get(), 7, "{outcomes:?}");
+    }
 }
 
 /// Members of each of two flows: together more than one transaction changes.
