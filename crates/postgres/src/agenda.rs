@@ -1,20 +1,35 @@
-//! Which duties have something to do.
+//! Which duties have something to do, and whether anything can be claimed.
+//!
+//! A process that is killed between a commit and its wake-up tells nobody of it: claims that wait
+//! are woken once a second while something is ready.
 
-use ff_core::backend::{Agenda, Duty, StoreError};
+use ff_core::backend::{Agenda, Duty, Interest, StoreError};
 use ff_core::row::parse;
 use ff_core::time::Millis;
 
 use crate::codec::{Params, Reader};
 use crate::connection::Connections;
+use crate::connection::listener::Signals;
 use crate::statements::duty;
 
 /// When the first thing of each duty is, or was, due.
-pub async fn agenda(connections: &Connections, now: Millis) -> Result<Agenda, StoreError> {
+pub async fn agenda(
+    connections: &Connections,
+    signals: &Signals,
+    now: Millis,
+) -> Result<Agenda, StoreError> {
     let mut found = Vec::new();
     for row in connections.read(duty::agenda, Params::new()).await? {
         let mut r = Reader::new(&row);
-        let duty: Duty = parse("duty", r.take("duty")?)?;
-        found.push((duty, r.take::<Option<i64>>("first_ms")?.map(Millis)));
+        let (duty, first) = (r.take("duty")?, r.take::<Option<i64>>("first_ms")?.map(Millis));
+        if duty != READY {
+            found.push((parse::<Duty>("duty", duty)?, first));
+        } else if first.is_some() {
+            signals.bump(Interest::Work);
+        }
     }
     Ok(Agenda::new(now, found))
 }
+
+/// What the statement calls it that something can be claimed.
+const READY: &str = "ready";

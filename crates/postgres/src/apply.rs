@@ -93,7 +93,7 @@ impl Tape {
     /// holds from now on. `place` is that of a command in the whole batch.
     fn lose(&mut self, trouble: &Trouble, set: &WriteSet, place: impl Fn(usize) -> usize) {
         if matches!(trouble, Trouble::Lost(_)) {
-            let doubts = Interest::ALL.into_iter().filter(|interest| concerns(set, *interest));
+            let doubts = Interest::ALL.into_iter().filter(|interest| may_concern(set, *interest));
             self.doubts.extend(doubts);
             self.lost
                 .extend(std::mem::take(&mut self.pins).into_iter().map(|(at, c)| (place(at), c)));
@@ -201,7 +201,18 @@ impl State {
         self.graphs.forget(set);
         if matches!(trouble, Trouble::Lost(_)) {
             self.heads.drop_floors();
-            self.signals.committed(false, |interest| concerns(set, interest));
+            self.signals.committed(false, |interest| may_concern(set, interest));
+        }
+    }
+
+    /// Commits whose replies were lost were sent again, and waited for what was there: a waiter that was
+    /// woken when the reply was lost may have scanned before. The repeat found everything done, and wrote
+    /// nothing that would wake anybody.
+    fn settle(&self, tape: &mut Tape) {
+        let doubts = std::mem::take(&mut tape.doubts);
+        if !doubts.is_empty() {
+            self.heads.drop_floors();
+            self.signals.committed(false, |interest| doubts.contains(&interest));
         }
     }
 }
@@ -218,6 +229,12 @@ fn concerns(set: &WriteSet, interest: Interest) -> bool {
         Interest::Cancels => set.graph.cancels_members(),
         Interest::Ends => set.graph.ends_flows(),
     }
+}
+
+/// The same when it is not known whether it was written: a claim may hold a lease that it was not told of.
+fn may_concern(set: &WriteSet, interest: Interest) -> bool {
+    let leased = || set.leases.iter().any(|write| write.before.is_none());
+    concerns(set, interest) || interest == Interest::Work && leased()
 }
 
 /// Loads what the commands need, folds them and writes the result.
@@ -239,16 +256,7 @@ pub async fn apply(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, Sto
             | Trouble::Wide
             | Trouble::Poison(_)
             | Trouble::Lost(_),
-        ) => {
-            let done = locked(state, Cow::Borrowed(batch), &mut tape).await;
-            // A waiter that was woken when the reply was lost may have scanned before the commit. The repeat
-            // waited for it, found everything done, and wrote nothing that would wake anybody.
-            if !tape.doubts.is_empty() {
-                state.heads.drop_floors();
-                state.signals.committed(false, |interest| tape.doubts.contains(&interest));
-            }
-            done
-        }
+        ) => locked(state, Cow::Borrowed(batch), &mut tape).await,
     }
 }
 
@@ -342,6 +350,16 @@ impl Assumed {
 
 /// Locks, loads, decides and writes, again while others are in the way.
 async fn locked(
+    state: &State,
+    batch: Cow<'_, [Command]>,
+    tape: &mut Tape,
+) -> Result<Vec<Outcome>, StoreError> {
+    let done = until_done(state, batch, tape).await;
+    state.settle(tape);
+    done
+}
+
+async fn until_done(
     state: &State,
     mut batch: Cow<'_, [Command]>,
     tape: &mut Tape,

@@ -30,7 +30,7 @@ use look::{Look, Promoted, promotion};
 /// Tries of a claim while others are in the way, or after its connection was lost.
 const TRIES: u32 = 3;
 /// How soon to look again at rows that others hold.
-const RELOOK: Duration = Duration::from_millis(10);
+const RELOOK_MS: u64 = 10;
 /// Between two tries after the connection was lost.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -83,15 +83,10 @@ async fn serve(
     let mut look = Look::new(asks, now, state.heads.begin());
     look.first(state, session).await?;
     let mut choice = chosen(state, session, asks, &mut look).await?;
-    let (mut held, mut soon) = (false, None);
+    let mut held = false;
     if choice.is_empty() {
-        match state.heads.may_scan() {
-            Ok(()) => {
-                held = look.everywhere(state, session).await?;
-                choice = chosen(state, session, asks, &mut look).await?;
-            }
-            Err(left) => soon = Some(left),
-        }
+        held = look.everywhere(state, session).await?;
+        choice = chosen(state, session, asks, &mut look).await?;
     }
     if !choice.is_empty() {
         return take(state, session, (asks, turn), (choice, look)).await;
@@ -99,14 +94,11 @@ async fn serve(
     let next_due = look.promoted.next(session, now).await?;
     session.fly(&[Step::Commit]).await?;
     state.promoted(&look.promoted.moved);
-    // Others hold all of it at this moment, or serve an earlier try of the same claim; some of it may
-    // come back.
-    if held && look.found_nothing() || !look.busy.is_empty() {
-        soon = Some(RELOOK);
-    }
-    let soon = soon.map(|soon| now.plus(u64::try_from(soon.as_millis()).unwrap_or(u64::MAX)));
+    // Others hold all of it at this moment; some of it may come back.
+    let soon = (held && look.found_nothing()).then(|| now.plus(RELOOK_MS));
     let next_due = [next_due, soon, look.waits_until()].into_iter().flatten().min();
-    Ok(Claims { given: asks.iter().map(|_| Vec::new()).collect(), next_due, now })
+    let given = asks.iter().map(|_| Vec::new()).collect();
+    Ok(Claims { given, next_due, now, busy: look.busy })
 }
 
 /// Who gets what of what was found; more is looked at as long as too much had to be passed over.
@@ -139,7 +131,7 @@ async fn take(
         state.heads.drop_floors();
     })?;
     debug_assert_eq!(given.len(), asks.len(), "an answer for each ask");
-    Ok(Claims { given, next_due: None, now })
+    Ok(Claims { given, next_due: None, now, busy: look.busy })
 }
 
 /// Writes what was chosen, and fetches the inputs that did not come with it.

@@ -155,7 +155,7 @@ impl Backend for Postgres {
     }
 
     async fn agenda(&self) -> Result<Agenda, StoreError> {
-        agenda::agenda(&self.state.connections, self.state.clock.now()).await
+        agenda::agenda(&self.state.connections, &self.state.signals, self.state.clock.now()).await
     }
 
     async fn due(&self, duty: Duty, filter: &WorkFilter, limit: u32) -> Result<Due, StoreError> {

@@ -1,4 +1,5 @@
--- Moves delays that are over to their queues; says where to, and when the next one will be over.
+-- Moves delays that are over to their queues; says where to, when the next one will be over, and
+-- whether some that are over were left because others hold them.
 with due as materialized (
     select ctid, queue, rank, turn_ms, partition_key, execution_id from ff_timer
     where kind = 'delay' and due_ms <= $1
@@ -13,11 +14,19 @@ with due as materialized (
     returning queue, rank, turn_ms, partition_key, execution_id
 )
 select
-    n.next_ms, coalesce(array_agg(m.queue) filter (where m.queue is not null), '{}') as queues,
+    n.next_ms, n.late, coalesce(array_agg(m.queue) filter (where m.queue is not null), '{}') as queues,
     coalesce(array_agg(m.rank) filter (where m.queue is not null), '{}') as ranks,
     coalesce(array_agg(m.turn_ms) filter (where m.queue is not null), '{}') as turns,
     coalesce(array_agg(m.partition_key) filter (where m.queue is not null), '{}') as partitions,
     coalesce(array_agg(m.execution_id) filter (where m.queue is not null), '{}') as executions
-from (select min(due_ms) as next_ms from ff_timer where kind = 'delay' and due_ms > $1) n
+from (
+    select
+        (select min(due_ms) from ff_timer where kind = 'delay' and due_ms > $1) as next_ms,
+        (
+            select count(*) from (
+                select from ff_timer where kind = 'delay' and due_ms <= $1 limit $2
+            ) over
+        ) > (select count(*) from due) as late
+) n
 left join moved m on true
-group by n.next_ms
+group by n.next_ms, n.late

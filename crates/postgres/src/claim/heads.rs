@@ -22,8 +22,6 @@ const PERIOD: Duration = Duration::from_millis(100);
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A scan from the beginning that took `t` is not repeated before `t` times this has passed.
 const COST_FACTOR: u32 = 20;
-/// A scan that takes no longer than this may always be repeated.
-const CHEAP: Duration = Duration::from_millis(20);
 /// Scans whose shortest counts: one alone may have met with a busy machine.
 const SCANS: usize = 3;
 
@@ -45,8 +43,8 @@ struct Inner {
     dropped: bool,
     /// When the last scan from the beginning ended.
     scanned: Option<Instant>,
-    /// How long the last few took.
-    took: VecDeque<Duration>,
+    /// How long the last few took from the beginning, and from floors.
+    took: [VecDeque<Duration>; 2],
 }
 
 /// A position in a queue: rank, turn, and the partition and id of the execution.
@@ -82,21 +80,17 @@ impl Heads {
         if due { BTreeMap::new() } else { inner.floors.clone() }
     }
 
-    /// Whether a claim that found nothing may scan from the beginning: now, or in how long.
-    pub fn may_scan(&self) -> Result<(), Duration> {
-        let inner = self.lock();
-        let Some(ended) = inner.scanned.filter(|_| inner.cost() > CHEAP) else { return Ok(()) };
-        let left = PERIOD.saturating_sub(ended.elapsed());
-        if left.is_zero() { Ok(()) } else { Err(left) }
-    }
-
-    /// A scan from the beginning took so long, which is what passing over dead entries costs.
-    pub fn scanned(&self, took: Duration) {
+    /// A scan took so long, from the beginning or from floors: the difference is what passing over dead
+    /// entries costs.
+    pub fn scanned(&self, took: Duration, everywhere: bool) {
         let mut inner = self.lock();
-        inner.scanned = Some(Instant::now());
-        inner.took.push_back(took);
-        if inner.took.len() > SCANS {
-            inner.took.pop_front();
+        if everywhere {
+            inner.scanned = Some(Instant::now());
+        }
+        let last = &mut inner.took[usize::from(everywhere)];
+        last.push_back(took);
+        if last.len() > SCANS {
+            last.pop_front();
         }
     }
 
@@ -129,12 +123,14 @@ impl Heads {
 }
 
 impl Inner {
-    /// What a scan from the beginning costs, as far as is known.
+    /// What a scan from the beginning costs beyond others, as far as is known.
     fn cost(&self) -> Duration {
-        if self.took.len() < SCANS {
+        let [usual, whole] = &self.took;
+        if whole.len() < SCANS {
             return Duration::ZERO;
         }
-        self.took.iter().min().copied().unwrap_or_default()
+        let least = |took: &VecDeque<Duration>| took.iter().min().copied().unwrap_or_default();
+        least(whole).saturating_sub(least(usual))
     }
 
     fn file(&mut self, queue: QueueId, row: Floor) {
@@ -162,7 +158,7 @@ mod tests {
 
     fn heads_at(turn: i64) -> Heads {
         let heads = Heads::new(true);
-        heads.scanned(Duration::ZERO);
+        heads.scanned(Duration::ZERO, true);
         heads.raise(&BTreeMap::from([(QUEUE, floor_of(&row(turn)))]));
         heads
     }

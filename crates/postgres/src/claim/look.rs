@@ -19,6 +19,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::RELOOK_MS;
 use super::choice::Choice;
 use super::heads::Floor;
 use super::passed::Passed;
@@ -47,7 +48,9 @@ pub struct Promoted {
     /// Where to.
     pub moved: Vec<(QueueId, Floor)>,
     /// When the next one is over.
-    pub next: Option<Millis>,
+    next: Option<Millis>,
+    /// Whether others hold some that are over, and may fail to move them.
+    late: bool,
 }
 
 impl Promoted {
@@ -56,7 +59,7 @@ impl Promoted {
         let row = answers.first().and_then(|rows| rows.first());
         let row = row.ok_or_else(|| corrupt("ff_timer", "nothing", "one row is expected"))?;
         let mut r = Reader::new(row);
-        let next = r.take::<Option<i64>>("next_ms")?.map(Millis);
+        let (next, late) = (r.take::<Option<i64>>("next_ms")?.map(Millis), r.take("late")?);
         let queues: Vec<i64> = r.take("queues")?;
         let ranks: Vec<i32> = r.take("ranks")?;
         let turns: Vec<i64> = r.take("turns")?;
@@ -66,7 +69,7 @@ impl Promoted {
         let moved = moved.map(|(((queue, rank), turn), (partition, id))| {
             (QueueId(queue), (rank, turn, partition, id))
         });
-        Ok(Self { moved: moved.collect(), next })
+        Ok(Self { moved: moved.collect(), next, late })
     }
 
     /// When the next delay is over: at once, if there were more than one batch of them.
@@ -76,7 +79,7 @@ impl Promoted {
         now: Millis,
     ) -> Result<Option<Millis>, Trouble> {
         if self.moved.len() < usize::try_from(PROMOTE_BATCH_MAX).unwrap_or(usize::MAX) {
-            return Ok(self.next);
+            return Ok(if self.late { Some(now.plus(RELOOK_MS)) } else { self.next });
         }
         tracing::debug!(%now, "more delays are over than one batch moves");
         let params = Params::new().text(Some(TimerKind::Delay.as_str())).number(i64::MIN);
@@ -186,9 +189,7 @@ impl<'a> Look<'a> {
         steps.extend(self.head_steps());
         let answers = session.fly(&steps).await?;
         drop(steps);
-        if everywhere {
-            state.heads.scanned(begun.elapsed());
-        }
+        state.heads.scanned(begun.elapsed(), everywhere);
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let (serving, held, promoted) = (next(), next(), next());
@@ -222,7 +223,7 @@ impl<'a> Look<'a> {
         steps.extend(self.groups.iter().map(any));
         let mut answers = session.fly(&steps).await?;
         drop(steps);
-        state.heads.scanned(begun.elapsed());
+        state.heads.scanned(begun.elapsed(), true);
         let any = answers.split_off(self.groups.len());
         self.read_heads(answers)?;
         self.find_passed(session).await?;

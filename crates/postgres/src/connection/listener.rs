@@ -137,18 +137,11 @@ impl Signals {
         }
     }
 
-    /// What others have yet to be notified of, taken off the list; whoever takes it and fails to
-    /// notify puts it back.
-    fn take_untold(&self) -> Vec<usize> {
+    /// What others have yet to be notified of, taken off the list until it is dropped.
+    fn take_untold(&self) -> Untold<'_> {
         let untold = self.untold.iter().enumerate();
         let taken = untold.filter(|(_, untold)| untold.swap(false, Ordering::SeqCst));
-        taken.map(|(at, _)| at).collect()
-    }
-
-    fn put_back(&self, taken: &[usize]) {
-        for at in taken {
-            self.untold[*at].store(true, Ordering::SeqCst);
-        }
+        Untold { signals: self, taken: taken.map(|(at, _)| at).collect() }
     }
 
     fn signed(&self, letters: impl Iterator<Item = char>) -> Option<String> {
@@ -156,7 +149,8 @@ impl Signals {
         (!letters.is_empty()).then(|| format!("{letters}{}", self.name))
     }
 
-    fn bump(&self, interest: Interest) {
+    /// Wakes those of this process that wait for `interest`.
+    pub fn bump(&self, interest: Interest) {
         self.of(interest).send_modify(|generation| *generation += 1);
     }
 
@@ -183,6 +177,21 @@ impl Signals {
             let _ = changed.await;
         } else {
             let _ = tokio::time::timeout(poll, changed).await;
+        }
+    }
+}
+
+/// What others are being notified of. A connection that breaks ends the task that waits for the answer,
+/// so that whatever was not answered goes back on the list here.
+struct Untold<'s> {
+    signals: &'s Signals,
+    taken: Vec<usize>,
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        for at in &self.taken {
+            self.signals.untold[*at].store(true, Ordering::SeqCst);
         }
     }
 }
@@ -281,10 +290,10 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             // Whatever came before the lock was told to nobody: look again.
             wake_all(signals);
         }
-        let untold = signals.take_untold();
-        if let Some(note) = signals.signed(untold.iter().map(|at| NOTES[*at].1)) {
-            let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await;
-            let heard = heard.inspect_err(|_| signals.put_back(&untold))?;
+        let mut untold = signals.take_untold();
+        if let Some(note) = signals.signed(untold.taken.iter().map(|at| NOTES[*at].1)) {
+            let heard = client.query(&tell, &[&meeting.lock, &meeting.channel, &note]).await?;
+            untold.taken.clear();
             let now = Some(Instant::now());
             *signals.told() = Told { at: now, heard: now.filter(|_| !heard.is_empty()) };
             tokio::time::sleep(if heard.is_empty() { PAUSE_UNHEARD } else { PAUSE }).await;
@@ -296,5 +305,23 @@ async fn speak(client: &Client, signals: &Signals, meeting: &Meeting) -> Result<
             client.query(&disarm, &[&meeting.lock]).await?;
             armed = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_answered_is_told_again() {
+        let signals = Signals::new("schema");
+        signals.committed(false, |interest| interest == Interest::Work);
+        // The connection breaks: the task that waits for the answer is dropped.
+        assert_eq!(signals.take_untold().taken, [0]);
+        let mut again = signals.take_untold();
+        assert_eq!(again.taken, [0]);
+        again.taken.clear();
+        drop(again);
+        assert!(signals.take_untold().taken.is_empty());
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ff_backend_sqlite::Sqlite;
 use ff_backend_postgres::Postgres;
+use ff_backend_sqlite::Sqlite;
 use ff_conformance::history::{Open, play};
 use ff_conformance::{Dial, Dice, Model, Store};
 use ff_core::{Backend, Config};
@@ -33,6 +33,7 @@ fn sqlite(clock: Arc<Dial>) -> Store {
 
 /// One schema, opened twice. Floors are not trusted: with several processes they make order approximate,
 /// and here it is compared.
+#[allow(clippy::needless_pass_by_value, reason = "as the others")]
 fn twice(clock: Arc<Dial>) -> (Store, Option<Arc<dyn Backend>>) {
     let (schema, dice) = (Arc::new(Schema::empty()), Dice::new(1));
     let open = || {
@@ -52,7 +53,8 @@ const STORES: [(&str, Open); 3] = [
     ("sqlite", |clock| (sqlite(clock), None)),
     ("postgres", |clock| (crate::open_few(clock), None)),
 ];
-const TWICE: [(&str, Open); 2] = [("model", |clock| (model(clock), None)), ("two processes", twice)];
+const TWICE: [(&str, Open); 2] =
+    [("model", |clock| (model(clock), None)), ("two processes", twice)];
 /// Steps of one history; most steps are one to four commands.
 const STEPS: u32 = 68;
 /// Histories in each of the eight tests below; together 2,000.

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use ff_backend_postgres::Options;
 use ff_conformance::{Dial, World};
-use ff_core::backend::Claims;
+use ff_core::backend::{Claims, Interest};
 use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::create::Create;
 use ff_core::flow::CancellationPolicy;
-use ff_core::time::Millis;
-use ff_core::{ClaimAsk, ExecutionId};
+use ff_core::{ClaimAsk, Code, ExecutionId};
 use ff_engine::Engine;
 use tokio::time::Instant;
 
@@ -100,6 +99,44 @@ async fn what_a_faster_clock_made_ready_is_due_again_when_the_own_clock_says_so(
 }
 
 #[tokio::test]
+async fn delays_that_another_claim_holds_are_looked_at_again_soon() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let delayed = Create { delay_ms: Some(50), ..draft(&w) };
+    let id = create(w.store.backend.as_ref(), delayed).await;
+    w.pass(60);
+    // Another process moves it, and dies before it commits.
+    let mut db = stores.connect().await;
+    let other = db.transaction().await.unwrap();
+    other.execute("select from ff_timer where kind = 'delay' for update", &[]).await.unwrap();
+    let own = ask("default", 1);
+    let claims = w.store.backend.claim(std::slice::from_ref(&own)).await.unwrap();
+    assert_eq!((ids(&claims), claims.next_due), (Vec::new(), Some(claims.now.plus(10))));
+    other.rollback().await.unwrap();
+    assert_eq!(claim(&w, &own).await, [id]);
+}
+
+#[tokio::test]
+async fn claims_are_woken_once_a_second_while_something_is_ready() {
+    let stores = Stores::new();
+    let (here, there) = (stores.open().await, stores.open().await);
+    let backend = here.store.backend.as_ref();
+    let woken = async || {
+        let before = backend.generation(Interest::Work);
+        backend.agenda().await.unwrap();
+        backend.generation(Interest::Work) > before
+    };
+    assert!(!woken().await, "nothing is ready");
+    // As if it was killed before it could tell anybody.
+    let db = stores.connect().await;
+    create(there.store.backend.as_ref(), draft(&there)).await;
+    drop(there);
+    assert!(woken().await);
+    db.execute("delete from ff_ready", &[]).await.unwrap();
+    assert!(!woken().await);
+}
+
+#[tokio::test]
 async fn a_claim_that_is_repeated_elsewhere_finds_its_leases() {
     let stores = Stores::new();
     let (here, there) = (stores.open().await, stores.open().await);
@@ -128,7 +165,11 @@ async fn a_claim_that_is_repeated_while_its_first_try_commits_takes_nothing_new(
     first.execute(serve, &[&asked.claim_id]).await.unwrap();
     let claims = backend.claim(std::slice::from_ref(&asked)).await.unwrap();
     assert!(ids(&claims).is_empty());
-    assert_eq!(claims.next_due, Some(Millis(claims.now.0 + 10)), "it asks again soon");
+    assert!(claims.busy.contains(&asked.claim_id), "what it is given is not known");
+    // A caller that does not wait is not answered that there is nothing: it would ask under another id.
+    let engine = Engine::new(Arc::clone(&world.store.backend));
+    let refused = engine.claim(asked.clone(), Duration::ZERO).await.unwrap_err();
+    assert_eq!(refused.code(), Code::RetryExhausted);
     assert_eq!(claim(&world, &ask("default", 1)).await.len(), 1, "other claims go on");
     first.commit().await.unwrap();
     create(backend, draft(&world)).await;

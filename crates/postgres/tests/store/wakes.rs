@@ -10,6 +10,7 @@ use ff_conformance::World;
 use ff_core::backend::Interest;
 use ff_core::event::{Cursor, Filter};
 use ff_core::{Command, ExecutionId};
+use ff_engine::Engine;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -144,6 +145,29 @@ async fn a_waiter_wakes_for_what_was_committed_without_a_reply() {
         assert_eq!(soon(reader).await, id);
     }
     println!("read {} ms after an end without a reply", begun.elapsed().as_millis());
+}
+
+#[tokio::test]
+async fn a_claim_scans_for_what_a_commit_without_a_reply_leased_for_it() {
+    let stores = Stores::new();
+    let line = Line::new().await;
+    let url = format!("{}&application_name={}", line.url(), app(&stores, "a"));
+    let here = stores.world(Options { url, poll: NEVER, ..stores.options() }).await;
+    let options = ff_engine::Options { poll: NEVER, ..ff_engine::Options::default() };
+    let engine = Engine::with_options(Arc::clone(&here.store.backend), &options);
+    let (_, mailbox) = here.waiting().await;
+    let claim = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.claim(ask("default", 1), PATIENCE).await.unwrap() }
+    });
+    let db = server::connect().await;
+    idling(&db, &app(&stores, "a"), 0).await;
+    settle(&line).await;
+    line.arm(Cut::AfterCommit);
+    engine.deliver_signal(mailbox.signal(&here, "go")).await.unwrap();
+    assert_eq!(line.cuts(), 1);
+    let claimed = tokio::time::timeout(SOON, claim).await.expect("it scans at once").unwrap();
+    assert_eq!(claimed[0].leased.execution.id, mailbox.id);
 }
 
 /// Waits until nothing is said on a line: who was woken has looked.
