@@ -259,7 +259,7 @@ macro_rules! suite {
                 retries_and_reclaims_are_counted_apart
                 lost_in_a_row_it_waits_longer_each_time
                 a_step_ends_the_row_of_lost_leases
-                a_report_of_progress_ends_the_row_of_lost_leases
+                a_report_of_progress_goes_on_with_the_row_of_lost_leases
                 a_pause_ends_the_row_of_lost_leases
                 a_revoked_lease_counts_and_waits_for_nothing
                 the_old_lease_does_not_haunt_the_new_holder

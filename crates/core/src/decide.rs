@@ -518,10 +518,11 @@ fn lost_lease_keys(id: ExecutionId, have: &WorkingSet) -> Vec<Key> {
     keys
 }
 
-/// Whether the running attempt left anything that lasts: a step, a pause that is over, or a report
-/// of progress.
+/// Whether the running attempt left anything that the next one goes on from: a step, or a pause that is
+/// over. A report of progress is none, or work that reports and then kills its worker would be taken
+/// over for ever.
 fn progressed(x: &Execution, active: &Active, have: &WorkingSet) -> bool {
-    active.resumed || x.progress.is_some() || have.has_stepped(x.id, active.attempt.index)
+    active.resumed || have.has_stepped(x.id, active.attempt.index)
 }
 
 /// Takes the lease away: another worker will take over, unless it was lost too often in a row.

@@ -78,7 +78,8 @@ pub struct Counts {
     pub attempts: u32,
     /// Retries since the creation or the last replay.
     pub retries: u32,
-    /// Leases lost in a row: since the creation, the last replay, or the last progress.
+    /// Leases lost in a row: since the creation, the last replay, or the last step, pause or retried
+    /// failure.
     pub reclaims: u32,
     /// Replays.
     pub replays: u32,

@@ -25,7 +25,8 @@ pub struct Policy {
     /// How long it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_policy: Option<TimeoutPolicy>,
-    /// Leases that may be lost in a row, without progress in between, before it fails (default 100).
+    /// Leases that may be lost in a row, without a step, a pause or a retried failure in
+    /// between, before it fails (default 100).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reclaim_count: Option<u32>,
     /// Replays allowed (default 10).

@@ -168,19 +168,21 @@ pub async fn a_step_ends_the_row_of_lost_leases(w: Arc<World>) {
     assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
 }
 
-/// So does a report of progress.
-pub async fn a_report_of_progress_ends_the_row_of_lost_leases(w: Arc<World>) {
-    let id = w.create_with(json!({"max_reclaim_count": 1})).await;
-    for percent in [10, 20, 30] {
+/// A report of progress does not: it records nothing that the next attempt goes on from.
+pub async fn a_report_of_progress_goes_on_with_the_row_of_lost_leases(w: Arc<World>) {
+    let id = w.create_with(json!({"max_reclaim_count": 2})).await;
+    for (lost_so_far, pause_ms) in [(1, 0), (2, 1_000)] {
         let fence = take_when_due(&w, id).await;
-        w.run(progress(id, fence, percent)).await.expect("it is held");
+        w.run(progress(id, fence, 5)).await.expect("it is held");
         assert_eq!(lapse(&w).await, lost(Lost::Requeued));
-        assert_eq!(row(&w, id).await, (1, 0));
+        assert_eq!(row(&w, id).await, (lost_so_far, pause_ms));
     }
-    assert_eq!(lose(&w, id).await, lost(Lost::ReclaimsExhausted));
+    let fence = take_when_due(&w, id).await;
+    w.run(progress(id, fence, 5)).await.expect("it is held");
+    assert_eq!(lapse(&w).await, lost(Lost::ReclaimsExhausted));
 }
 
-/// So does a pause that is over: a delay or a suspension.
+/// A pause that is over ends the row: a delay or a suspension.
 pub async fn a_pause_ends_the_row_of_lost_leases(w: Arc<World>) {
     let id = w.create_with(json!({"max_reclaim_count": 1})).await;
     lose(&w, id).await;

@@ -224,8 +224,8 @@ fn counts_are_bounded(x: &Execution) -> Law {
     law(bounded, || format!("{counts:?} under {policy:?}"))
 }
 
-/// A lost lease counts one more than those before it, or one if the attempt made progress; only what
-/// ran out again without any waits before it is taken over.
+/// A lost lease counts one more than those before it, or one if the attempt recorded a step or went on
+/// after a pause; only what ran out again without either waits before it is taken over.
 fn what_is_lost_in_a_row_is_counted(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
     let (State::Active(active), State::Runnable(waits)) = (&was.state, &is.state) else {
         return law(is.counts.reclaims == was.counts.reclaims || is.counts.reclaims == 0, || {
@@ -238,11 +238,7 @@ fn what_is_lost_in_a_row_is_counted(turn: &Turn<'_>, was: &Execution, is: &Execu
     let mut steps = turn.before.rows.steps.values().flatten();
     let stepped =
         steps.any(|step| step.execution == is.id && step.attempt_index == active.attempt.index);
-    let row = if stepped || active.resumed || was.progress.is_some() {
-        1
-    } else {
-        was.counts.reclaims + 1
-    };
+    let row = if stepped || active.resumed { 1 } else { was.counts.reclaims + 1 };
     let waits_ms = waits.wait.map_or(0, |wait| wait.until.since(is.updated_at));
     let expired = waits.last_lease == Some(LeaseEnd::Expired);
     let due_ms = if expired && row > 1 { (1_000 << (row - 2).min(6)).min(60_000) } else { 0 };
