@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ff_core::event::EventKind;
+use ff_core::event::{Event, EventKind, EventName};
 use ff_core::execution::{CancelledBy, Ending, State, Terminal};
 use ff_core::flow::{
     CancellationPolicy, Counters, Edge, EdgeState, Ended, Flow, FlowState, FlowWord, Group,
@@ -10,7 +10,7 @@ use ff_core::flow::{
 };
 use ff_core::fold::GroupKey;
 use ff_core::state::TerminalOutcome;
-use ff_core::{Execution, FlowId};
+use ff_core::{Execution, ExecutionId, FlowId};
 
 use crate::model::Tables;
 
@@ -81,24 +81,57 @@ fn check_edge(tables: &Tables, edge: &Edge) {
     let siblings = group.siblings.filter(|siblings| edge.round <= siblings.round);
     if siblings.is_some_and(|siblings| !siblings.pending) {
         // Whoever still runs after the siblings were cancelled was replayed since, or spared, because
-        // something else waited for it too.
+        // another group kept it.
         let beside = |other: &&Edge| {
             (other.flow, other.upstream) == (edge.flow, edge.upstream) && other.id != edge.id
         };
-        let spared = tables.edges.values().find(beside).is_some();
+        let spared =
+            tables.edges.values().filter(beside).any(|other| may_keep(tables, other, group));
         let runs = spared || upstream.counts.replays > 0;
         assert!(ended || runs, "{} was not cancelled", upstream.id);
     }
 }
 
-/// No group that still waits lost an upstream because another group did not need it any more.
+/// Whether an edge may have kept its upstream when the siblings of `fired` were cancelled: its
+/// downstream had not ended before the first of those whose end made the group fire.
+fn may_keep(tables: &Tables, edge: &Edge, fired: &Group) -> bool {
+    if may_run(tables, edge.downstream) {
+        return true;
+    }
+    let ended = |id: ExecutionId| {
+        let own = |event: &Event| event.execution == Some(id);
+        let mut events = tables.events.iter().filter(|(_, event)| own(event));
+        let end = events.find(|(_, event)| event.kind.name() == EventName::Completion);
+        end.map(|(seq, _)| *seq)
+    };
+    let into = tables.edges.values().filter(|own| {
+        let resolved =
+            matches!(own.state, EdgeState::Satisfied { .. } | EdgeState::Impossible { .. });
+        (own.flow, own.downstream) == (fired.flow, fired.downstream) && resolved
+    });
+    let first = into.map(|own| ended(own.upstream)).min().flatten();
+    // Of what was removed since, nobody knows when it ended.
+    let (Some(first), Some(end)) = (first, ended(edge.downstream)) else { return true };
+    first < end
+}
+
+/// Whether an execution has not ended for good: it is under way, was replayed, or was skipped and may
+/// wait again.
+fn may_run(tables: &Tables, id: ExecutionId) -> bool {
+    let Some(x) = tables.executions.get(&id) else { return false };
+    let State::Terminal(Terminal { ending, .. }) = &x.state else { return true };
+    x.counts.replays > 0 || matches!(ending, Ending::Skipped { .. })
+}
+
+/// No group that still waits, of what can still run, lost an upstream because another group did not need it any more.
 fn check_needed(tables: &Tables, edge: &Edge) {
     let Some(upstream) = tables.executions.get(&edge.upstream) else { return };
     let State::Terminal(Terminal { ending, at, .. }) = &upstream.state else { return };
     let as_sibling = matches!(ending, Ending::Cancelled { by: CancelledBy::Engine, .. });
     let group = tables.groups.get(&(edge.flow, edge.downstream));
-    let waits =
-        group.is_some_and(|group| group.state == GroupState::Pending && group.round == edge.round);
+    let waits = group
+        .is_some_and(|group| group.state == GroupState::Pending && group.round == edge.round)
+        && may_run(tables, edge.downstream);
     // Whatever was replayed since had a group that fired before.
     let replayed = |id| tables.executions.get(id).is_none_or(|x| x.counts.replays > 0);
     let since = replayed(&edge.upstream) || replayed(&edge.downstream) || edge.created_at >= *at;

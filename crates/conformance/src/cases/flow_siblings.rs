@@ -12,9 +12,11 @@ use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
 use ff_core::flow::{Ended, FlowWord, GroupWord, SiblingsReason};
+use ff_core::policy::Policy;
 use ff_core::state::{PublicState, TerminalOutcome};
 use ff_core::view::EdgeGroupSnapshot;
 use ff_core::{ExecutionId, FlowId};
+use serde_json::json;
 
 use super::calls::tags;
 use crate::world::{Drawn, World, any_let_run, any_of, code, namespace, quorum, quorum_let_run};
@@ -206,6 +208,67 @@ pub async fn a_sibling_that_another_waits_for_is_spared(w: Arc<World>) {
     w.dispatch().await;
     let flow = w.flow(flow).await;
     assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 4, badly: 0 }));
+}
+
+/// What is cancelled with the others keeps no sibling: one that only it waited for goes too, at any
+/// distance. Otherwise one that waits for a signal that never comes would keep the flow open for ever.
+pub async fn a_sibling_is_not_spared_for_one_that_goes_too(w: Arc<World>) {
+    let drawn = w.sketch("a>k>l a>j k>j l>j b>j").join("j", any_of()).submit().await;
+    let (flow, [a, k, l, j]) = (drawn.flow, drawn.ids(["a", "k", "l", "j"]));
+    let fence = w.start(a).await;
+    w.suspend(w.pause(a, fence)).await;
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(3, 0))]);
+    for id in [a, k, l] {
+        is_cancelled_for(&w, id, "sibling_quorum_satisfied").await;
+    }
+    w.succeed(j).await;
+    w.dispatch().await;
+    let flow = w.flow(flow).await;
+    assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 5, badly: 0 }));
+}
+
+/// A sibling is spared for one that is spared itself.
+pub async fn a_sibling_is_spared_for_one_that_is_spared(w: Arc<World>) {
+    let drawn = w.sketch("a>k>m a>j k>j b>j").join("j", any_of()).submit().await;
+    let [a, k, m] = drawn.ids(["a", "k", "m"]);
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(0, 2))]);
+    for id in [a, k, m] {
+        w.succeed(id).await;
+        w.dispatch().await;
+    }
+    assert_eq!(w.counted(drawn.flow, drawn.id("j")).await, [3, 3, 0, 0]);
+}
+
+/// What has ended keeps no sibling, though its own group has not fired: it was cancelled, or ran out of
+/// time, while it waited.
+pub async fn a_sibling_is_not_spared_for_one_that_ended(w: Arc<World>) {
+    for expires in [false, true] {
+        let deadline = json!({"timeout_policy": {"execution_deadline_ms": 50}});
+        let deadline = Policy::parse(&deadline).expect("the policy is valid");
+        let sketch = w.sketch("a>k a>j b>j").join("j", any_of());
+        let drawn = sketch.node("k", |k| k.policy = deadline).submit().await;
+        let (flow, [a, j, k]) = (drawn.flow, drawn.ids(["a", "j", "k"]));
+        if expires {
+            w.pass(50);
+            w.tick(Duty::Deadline).await;
+        } else {
+            w.cancel(k).await.expect("it has not ended");
+        }
+        w.dispatch().await;
+        assert_eq!(w.group(flow, k).await.state.word(), GroupWord::Pending);
+        w.succeed(drawn.id("b")).await;
+        w.dispatch().await;
+        assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(1, 0))]);
+        is_cancelled_for(&w, a, "sibling_quorum_satisfied").await;
+        w.dispatch().await;
+        w.succeed(j).await;
+        w.dispatch().await;
+        assert_eq!(w.flow(flow).await.state.word(), FlowWord::Failed, "of {k}");
+    }
 }
 
 /// A spared sibling runs on, whatever becomes of what waits for it, unless that cancels what remains.

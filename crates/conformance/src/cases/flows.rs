@@ -159,6 +159,9 @@ macro_rules! flow_suite {
                 a_group_without_siblings_left_is_drained
                 a_group_that_fired_keeps_no_sibling
                 a_sibling_that_another_waits_for_is_spared
+                a_sibling_is_not_spared_for_one_that_goes_too
+                a_sibling_is_spared_for_one_that_is_spared
+                a_sibling_is_not_spared_for_one_that_ended
                 a_spared_sibling_runs_on
                 an_edge_added_before_the_drain_spares_its_upstream
                 the_reconciler_leaves_spared_siblings_alone

@@ -22,7 +22,7 @@ use crate::state::TerminalOutcome;
 use crate::text::EdgeName;
 use crate::time::Millis;
 
-pub(super) use unskip::{behind, stays_skipped};
+pub(super) use unskip::{behind, stays_skipped, waits_again};
 
 /// Why an execution is skipped.
 pub const DEPENDENCY_IMPOSSIBLE: &str = "dependency_impossible";

@@ -1,11 +1,16 @@
 //! Cancel the siblings: a group fired, and it needs those of its upstreams that still run no more.
 //!
-//! One that another group still waits for is spared: it goes on, and is looked at again only when
-//! that group fires and cancels what remains. The flow is held, so that no edge is added and no group
-//! fires meanwhile. The group is taken only if nobody else holds it. A group is never half done: all
-//! its siblings are dealt with in one transaction, which also takes the flag down and the row away.
+//! One that another group keeps is spared: a group that has not fired and whose execution can still
+//! run. What is cancelled with the others keeps nobody:
+//! what ran only for it goes too. A spared sibling goes on, whatever becomes of what it was spared for;
+//! only a group that fires later and cancels what remains looks at it again. The flow is held, so that
+//! no edge is added and no group fires meanwhile. The group is taken only if nobody else holds it. A
+//! group is never half done: all its siblings are dealt with in one transaction, which also takes the
+//! flag down and the row away.
 
-use super::graph::Draft;
+use std::collections::BTreeMap;
+
+use super::graph::{Draft, waits_again};
 use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
@@ -31,7 +36,7 @@ pub enum SiblingsCancelled {
     Dispatched {
         /// Siblings that were cancelled.
         cancelled: u32,
-        /// Siblings that go on, because a group that has not fired waits for them too.
+        /// Siblings that go on, because another group keeps them.
         spared: u32,
         /// Siblings that had ended.
         already_terminal: u32,
@@ -63,8 +68,15 @@ pub(super) fn keys(flow: FlowId, downstream: ExecutionId, have: &WorkingSet) -> 
             continue;
         }
         keys.extend([Key::Outgoing(flow, edge.upstream), Key::Execution(edge.upstream)]);
-        let others = others(edge, have).map(|other| Key::FreeGroup(flow, other.downstream));
-        keys.extend(others);
+        for other in others(edge, have) {
+            let to = other.downstream;
+            keys.push(Key::FreeGroup(flow, to));
+            // Whether it can still run is asked only of what waits.
+            let waits = |group: &Group| group.state == GroupState::Pending;
+            if have.graph.group((flow, to)).is_some_and(waits) {
+                keys.push(Key::Execution(to));
+            }
+        }
     }
     keys
 }
@@ -88,7 +100,7 @@ pub(super) fn is_pending(group: &Group) -> bool {
 pub(super) struct Siblings<'a> {
     /// Those to cancel.
     pub cancelled: Vec<&'a Execution>,
-    /// How many go on: a group that has not fired waits for them too.
+    /// How many go on: another group keeps them.
     pub spared: u32,
     /// How many had ended.
     pub already_terminal: u32,
@@ -97,10 +109,10 @@ pub(super) struct Siblings<'a> {
 }
 
 /// The upstreams of `group` that are not resolved; nothing when it cannot be told yet which of them
-/// others need. A sibling is needed while another edge out of it is not resolved and belongs to the
-/// current round of a group that has not fired.
+/// others keep.
 pub(super) fn siblings<'a>(group: &Group, have: &'a WorkingSet) -> Option<Siblings<'a>> {
     let mut siblings = Siblings::default();
+    let mut running = Running::default();
     let edges = have.graph.edges_into(group.flow, group.downstream);
     for edge in edges.filter(|edge| group.cancels(edge)) {
         // Whatever else has its id when it is gone is none of the flow's.
@@ -108,29 +120,100 @@ pub(super) fn siblings<'a>(group: &Group, have: &'a WorkingSet) -> Option<Siblin
         match x {
             None => siblings.not_found += 1,
             Some(x) if matches!(x.state, State::Terminal(_)) => siblings.already_terminal += 1,
-            Some(_) if is_needed(edge, have)? => siblings.spared += 1,
-            Some(x) => siblings.cancelled.push(x),
+            Some(x) => running.add(x, edge, have)?,
         }
     }
+    running.divide(&mut siblings);
     Some(siblings)
 }
 
-/// Whether a group besides that of `edge` needs its upstream; nothing when that is not known.
-fn is_needed(edge: &Edge, have: &WorkingSet) -> Option<bool> {
-    if !have.graph.outgoing.contains_key(&(edge.flow, edge.upstream)) {
-        return None;
-    }
-    for other in others(edge, have) {
-        let key = (other.flow, other.downstream);
-        if have.graph.taken.contains(&key) {
+/// The siblings that still run, and what keeps them from being cancelled.
+#[derive(Default)]
+struct Running<'a> {
+    all: Vec<&'a Execution>,
+    /// How many groups keep each of them.
+    keepers: BTreeMap<ExecutionId, usize>,
+    /// Those that a group keeps as long as its execution can run, by that execution.
+    kept_for: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+}
+
+impl<'a> Running<'a> {
+    /// Adds the upstream of `edge`; nothing when it is not known what keeps it.
+    fn add(&mut self, x: &'a Execution, edge: &Edge, have: &WorkingSet) -> Option<()> {
+        if !have.graph.outgoing.contains_key(&(edge.flow, edge.upstream)) {
             return None;
         }
-        let group = have.graph.group(key)?;
-        if group.state == GroupState::Pending && group.round == other.round {
-            return Some(true);
+        self.all.push(x);
+        let keepers = self.keepers.entry(x.id).or_default();
+        for other in others(edge, have) {
+            match keeps(other, have)? {
+                Keeps::No => {}
+                Keeps::WhileItRuns => {
+                    *keepers += 1;
+                    self.kept_for.entry(other.downstream).or_default().push(x.id);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Cancels those that nothing keeps, then those that were kept only for one that is cancelled, until
+    /// something keeps all that are left.
+    fn divide(mut self, siblings: &mut Siblings<'a>) {
+        let free = self.keepers.iter().filter(|(_, keepers)| **keepers == 0);
+        let mut going: Vec<ExecutionId> = free.map(|(id, _)| *id).collect();
+        while let Some(id) = going.pop() {
+            for kept in self.kept_for.remove(&id).unwrap_or_default() {
+                let Some(keepers) = self.keepers.get_mut(&kept) else { continue };
+                *keepers -= 1;
+                if *keepers == 0 {
+                    going.push(kept);
+                }
+            }
+        }
+        for x in self.all {
+            match self.keepers.get(&x.id) {
+                Some(0) | None => siblings.cancelled.push(x),
+                Some(_) => siblings.spared += 1,
+            }
         }
     }
-    Some(false)
+}
+
+/// Whether an edge keeps its upstream from being cancelled as a sibling.
+enum Keeps {
+    No,
+    /// Its group has not fired.
+    WhileItRuns,
+}
+
+/// Whether `other` keeps its upstream; nothing when that is not known.
+fn keeps(other: &Edge, have: &WorkingSet) -> Option<Keeps> {
+    let key = (other.flow, other.downstream);
+    if have.graph.taken.contains(&key) {
+        return None;
+    }
+    let group = have.graph.group(key)?;
+    if group.round != other.round {
+        // Of an earlier wait, which is over.
+        return Some(Keeps::No);
+    }
+    match group.state {
+        GroupState::Pending if can_run(other, have)? => Some(Keeps::WhileItRuns),
+        GroupState::Pending => Some(Keeps::No),
+        GroupState::Satisfied { .. } | GroupState::Impossible { .. } => Some(Keeps::No),
+    }
+}
+
+/// Whether the downstream of `edge` may still run once its group fires; nothing when it was not loaded.
+fn can_run(edge: &Edge, have: &WorkingSet) -> Option<bool> {
+    let x = have.executions.get(&edge.downstream)?.as_ref();
+    let x = x.filter(|x| x.flow() == Some(edge.flow));
+    let flow = have.graph.known_flow(edge.flow)?;
+    Some(x.is_some_and(|x| match &x.state {
+        State::Runnable(_) | State::Active(_) | State::Suspended(_) => true,
+        State::Terminal(_) => waits_again(flow, x),
+    }))
 }
 
 /// Takes the row away.

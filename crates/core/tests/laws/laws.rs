@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use ff_core::decide::Again;
 use ff_core::decide::lease_expiry::LeaseChecked;
+use ff_core::decide::sibling_cancel::SiblingsCancelled;
 use ff_core::event::{Event, EventKind, EventName};
 use ff_core::execution::{Ending, Fence, LeaseEnd, Next, State, first_epoch};
-use ff_core::flow::{CancellationPolicy, EdgeState, FlowState, FlowWord, GroupState, Node};
+use ff_core::flow::{CancellationPolicy, Edge, EdgeState, FlowState, FlowWord, GroupState, Node};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;
 use ff_core::{Command, Execution, ExecutionId, FlowId, Outcome, Reply, WriteSet};
@@ -52,7 +53,7 @@ pub fn every_law_is_kept(turn: &Turn<'_>) -> Law {
                 counts_are_bounded(is)?;
                 what_is_lost_in_a_row_is_counted(turn, was, is)?;
                 each_end_is_told_once(turn, was, is)?;
-                a_sibling_that_is_needed_goes_on(turn, was, is)?;
+                only_needed_siblings_go_on(turn, was, is)?;
             }
         }
     }
@@ -67,20 +68,49 @@ fn a_rejected_command_leaves_no_trace(turn: &Turn<'_>) -> Law {
     law(same_rows(turn.before, turn.after), || "a rejection changed a row".to_owned())
 }
 
-/// No group that has not fired loses an upstream because another group needs it no more.
-fn a_sibling_that_is_needed_goes_on(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
+/// Cancelling siblings ends an upstream that no other group keeps, and goes on with every one that
+/// another does: one that has not fired and whose execution can still run afterwards.
+fn only_needed_siblings_go_on(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
     let Command::CancelSiblings(cancel) = turn.command else { return Ok(()) };
-    let ends = was.state.phase() != Phase::Terminal && is.state.phase() == Phase::Terminal;
     let graph = &turn.before.rows.graph;
-    let out = graph.edges.values().flatten().filter(|edge| ends && edge.upstream == is.id);
-    for edge in out.filter(|edge| edge.downstream != cancel.downstream) {
-        let unresolved = matches!(edge.state, EdgeState::Staged | EdgeState::Unsatisfied { .. });
-        let waits = graph
-            .group((edge.flow, edge.downstream))
-            .is_some_and(|group| group.state == GroupState::Pending && group.round == edge.round);
-        law(!unresolved || !waits, || format!("{edge:#?} needs {is:#?}"))?;
+    let fired = graph.group((cancel.flow, cancel.downstream));
+    let done =
+        matches!(turn.outcome, Ok(Reply::CancelSiblings(SiblingsCancelled::Dispatched { .. })));
+    let (Some(fired), true) = (fired.filter(|_| done), was.state.phase() != Phase::Terminal) else {
+        return law(is == was || !done, || format!("{was:#?} became {is:#?}"));
+    };
+    let own = |edge: &&Edge| edge.flow == cancel.flow && edge.upstream == is.id;
+    let out: Vec<&Edge> = graph.edges.values().flatten().filter(own).collect();
+    let into = |edge: &&&Edge| edge.downstream == cancel.downstream;
+    let is_sibling = out.iter().filter(into).any(|edge| fired.cancels(edge));
+    let keeper = out.iter().find(|edge| !into(edge) && keeps(turn, edge));
+    let ends = is.state.phase() == Phase::Terminal;
+    law(ends == (is_sibling && keeper.is_none()), || {
+        format!("{keeper:#?} keeps {is:#?}, a sibling: {is_sibling}")
+    })
+}
+
+/// Whether an edge keeps its upstream from being cancelled as a sibling.
+fn keeps(turn: &Turn<'_>, edge: &Edge) -> bool {
+    let unresolved = matches!(edge.state, EdgeState::Staged | EdgeState::Unsatisfied { .. });
+    let group = turn.before.rows.graph.group((edge.flow, edge.downstream));
+    let Some(group) = group.filter(|group| unresolved && group.round == edge.round) else {
+        return false;
+    };
+    if group.state != GroupState::Pending {
+        return false;
     }
-    Ok(())
+    let open = turn.before.rows.graph.known_flow(edge.flow).map(|flow| &flow.state);
+    let waits = turn.after.find(edge.downstream).filter(|x| x.flow() == Some(edge.flow));
+    waits.is_some_and(|x| match &x.state {
+        State::Runnable(_) | State::Active(_) | State::Suspended(_) => true,
+        // It waits again when its group fires, if it may be replayed.
+        State::Terminal(terminal) => {
+            matches!(terminal.ending, Ending::Skipped { .. })
+                && open == Some(&FlowState::Open)
+                && x.counts.replays < x.spec.policy.max_replays()
+        }
+    })
 }
 
 /// A cancelled flow says that it ended when, and only when, it does.

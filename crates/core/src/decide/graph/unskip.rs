@@ -51,6 +51,12 @@ fn is_skipped(x: &Execution) -> bool {
     matches!(&x.state, State::Terminal(terminal) if skipped(terminal))
 }
 
+/// Whether `x` was skipped and waits again once its group is pending or satisfied, as far as it and its
+/// flow tell.
+pub fn waits_again(flow: &Flow, x: &Execution) -> bool {
+    flow.state == FlowState::Open && is_skipped(x) && !is_spent(x)
+}
+
 fn is_spent(x: &Execution) -> bool {
     x.counts.replays >= x.spec.policy.max_replays()
 }
@@ -104,8 +110,7 @@ impl Draft<'_> {
     pub fn may_unskip(&self, id: ExecutionId) -> bool {
         let (flow, graph) = (self.flow.id, &self.have.graph);
         let known = |edge: &Edge| graph.groups.contains_key(&(flow, edge.downstream));
-        self.flow.state == FlowState::Open
-            && self.member(id).is_some_and(|x| is_skipped(x) && !is_spent(x))
+        self.member(id).is_some_and(|x| waits_again(&self.flow, x))
             && graph.outgoing.contains_key(&(flow, id))
             && graph.dispatch.contains_key(&id)
             && lost_behind(flow, id, self.have).all(known)
