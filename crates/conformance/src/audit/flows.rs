@@ -95,7 +95,8 @@ fn check_edge(tables: &Tables, edge: &Edge) {
 /// Whether an edge may have kept its upstream when the siblings of `fired` were cancelled: its
 /// downstream had not ended before the first of those whose end made the group fire.
 fn may_keep(tables: &Tables, edge: &Edge, fired: &Group) -> bool {
-    if may_run(tables, edge.downstream) {
+    let group = tables.groups.get(&(edge.flow, edge.downstream));
+    if group.is_some_and(|group| group.policy.lets_run()) || may_run(tables, edge.downstream) {
         return true;
     }
     let ended = |id: ExecutionId| {

@@ -171,18 +171,32 @@ pub async fn a_group_without_siblings_left_is_drained(w: Arc<World>) {
     assert!((w.store.dump)().cancels.is_empty());
 }
 
-/// A group that has fired needs no upstream any more: it only counts how a cancelled one ended.
-pub async fn a_group_that_fired_keeps_no_sibling(w: Arc<World>) {
-    let sketch = w.sketch("a>z b>z b>y d>y").join("z", any_of()).join("y", any_let_run());
-    let drawn = sketch.submit().await;
-    w.succeed(drawn.id("d")).await;
-    w.succeed(drawn.id("a")).await;
-    w.dispatch().await;
-    w.tick(Duty::EdgeCancelDispatcher).await;
-    is_cancelled_for(&w, drawn.id("b"), "sibling_quorum_satisfied").await;
-    w.dispatch().await;
-    assert_eq!(w.counted(drawn.flow, drawn.id("y")).await, [2, 1, 1, 0]);
-    assert_eq!(w.state(drawn.id("y")).await, PublicState::Waiting);
+/// A group that has fired and cancels what remains needs no upstream any more: it only counts how a
+/// cancelled one ended. One that lets what remains run keeps it, also once its own execution has ended.
+pub async fn a_group_that_fired_keeps_what_it_lets_run(w: Arc<World>) {
+    for (policy, keeps) in [(any_of(), false), (any_let_run(), true)] {
+        let sketch = w.sketch("a>z b>z b>y d>y").join("z", any_of()).join("y", policy);
+        let drawn = sketch.submit().await;
+        let (flow, [b, y, z]) = (drawn.flow, drawn.ids(["b", "y", "z"]));
+        let fence = w.start(b).await;
+        for node in ["d", "y", "a"] {
+            assert_eq!(w.state(b).await, PublicState::Active);
+            w.succeed(drawn.id(node)).await;
+            w.dispatch().await;
+            w.tick(Duty::EdgeCancelDispatcher).await;
+        }
+        assert_eq!(spared(&w, flow, z).await, u32::from(keeps));
+        if keeps {
+            assert_eq!(w.complete(b, fence).await, Ok(()));
+        } else {
+            is_cancelled_for(&w, b, "sibling_quorum_satisfied").await;
+        }
+        w.dispatch().await;
+        assert_eq!(w.counted(flow, y).await, if keeps { [2, 2, 0, 0] } else { [2, 1, 1, 0] });
+        w.succeed(z).await;
+        w.dispatch().await;
+        assert_eq!(w.flow(flow).await.state.word(), FlowWord::Completed);
+    }
 }
 
 /// A sibling that another node waits for goes on, and the other node runs.

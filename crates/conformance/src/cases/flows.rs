@@ -157,7 +157,7 @@ macro_rules! flow_suite {
                 a_group_of_all_cancels_nobody
                 a_sibling_that_ended_is_left_alone
                 a_group_without_siblings_left_is_drained
-                a_group_that_fired_keeps_no_sibling
+                a_group_that_fired_keeps_what_it_lets_run
                 a_sibling_that_another_waits_for_is_spared
                 a_sibling_is_not_spared_for_one_that_goes_too
                 a_sibling_is_spared_for_one_that_is_spared

@@ -1,7 +1,7 @@
 //! Cancel the siblings: a group fired, and it needs those of its upstreams that still run no more.
 //!
 //! One that another group keeps is spared: a group that has not fired and whose execution can still
-//! run. What is cancelled with the others keeps nobody:
+//! run, or one that fired and lets its upstreams run. What is cancelled with the others keeps nobody:
 //! what ran only for it goes too. A spared sibling goes on, whatever becomes of what it was spared for;
 //! only a group that fires later and cancels what remains looks at it again. The flow is held, so that
 //! no edge is added and no group fires meanwhile. The group is taken only if nobody else holds it. A
@@ -148,6 +148,7 @@ impl<'a> Running<'a> {
         for other in others(edge, have) {
             match keeps(other, have)? {
                 Keeps::No => {}
+                Keeps::ForGood => *keepers += 1,
                 Keeps::WhileItRuns => {
                     *keepers += 1;
                     self.kept_for.entry(other.downstream).or_default().push(x.id);
@@ -183,6 +184,8 @@ impl<'a> Running<'a> {
 /// Whether an edge keeps its upstream from being cancelled as a sibling.
 enum Keeps {
     No,
+    /// Its group fired, and lets its upstreams run.
+    ForGood,
     /// Its group has not fired.
     WhileItRuns,
 }
@@ -201,6 +204,9 @@ fn keeps(other: &Edge, have: &WorkingSet) -> Option<Keeps> {
     match group.state {
         GroupState::Pending if can_run(other, have)? => Some(Keeps::WhileItRuns),
         GroupState::Pending => Some(Keeps::No),
+        GroupState::Satisfied { .. } | GroupState::Impossible { .. } if group.policy.lets_run() => {
+            Some(Keeps::ForGood)
+        }
         GroupState::Satisfied { .. } | GroupState::Impossible { .. } => Some(Keeps::No),
     }
 }

@@ -134,6 +134,12 @@ impl EdgePolicy {
         }
     }
 
+    /// Whether upstreams that still run when the group fires are to run on, whatever others say. A group
+    /// of all does not say.
+    pub fn lets_run(self) -> bool {
+        self != Self::AllOf && !self.cancels_remaining()
+    }
+
     /// How many edges it takes, of `total`.
     pub fn target(self, total: u32) -> u32 {
         match self {

@@ -7,7 +7,9 @@ use ff_core::decide::lease_expiry::LeaseChecked;
 use ff_core::decide::sibling_cancel::SiblingsCancelled;
 use ff_core::event::{Event, EventKind, EventName};
 use ff_core::execution::{Ending, Fence, LeaseEnd, Next, State, first_epoch};
-use ff_core::flow::{CancellationPolicy, Edge, EdgeState, FlowState, FlowWord, GroupState, Node};
+use ff_core::flow::{
+    CancellationPolicy, Edge, EdgePolicy, EdgeState, FlowState, FlowWord, GroupState, Node,
+};
 use ff_core::fold::{Consumer, GraphSet};
 use ff_core::state::Phase;
 use ff_core::{Command, Execution, ExecutionId, FlowId, Outcome, Reply, WriteSet};
@@ -69,7 +71,8 @@ fn a_rejected_command_leaves_no_trace(turn: &Turn<'_>) -> Law {
 }
 
 /// Cancelling siblings ends an upstream that no other group keeps, and goes on with every one that
-/// another does: one that has not fired and whose execution can still run afterwards.
+/// another does: one that has not fired and whose execution can still run afterwards, or one that fired
+/// and lets its upstreams run.
 fn only_needed_siblings_go_on(turn: &Turn<'_>, was: &Execution, is: &Execution) -> Law {
     let Command::CancelSiblings(cancel) = turn.command else { return Ok(()) };
     let graph = &turn.before.rows.graph;
@@ -98,7 +101,7 @@ fn keeps(turn: &Turn<'_>, edge: &Edge) -> bool {
         return false;
     };
     if group.state != GroupState::Pending {
-        return false;
+        return group.policy != EdgePolicy::AllOf && !group.policy.cancels_remaining();
     }
     let open = turn.before.rows.graph.known_flow(edge.flow).map(|flow| &flow.state);
     let waits = turn.after.find(edge.downstream).filter(|x| x.flow() == Some(edge.flow));
