@@ -31,7 +31,7 @@ statements! {
     execution { enlist fate insert load lock put remove }
     flow { due first free insert load lock members put remove take }
     group { due free load lock of_flow put remove }
-    hot { cancel claim complete create finish first start step wait }
+    hot { cancel claim complete create finish start step wait }
     idempotency { due load put remove }
     lease { by_claim due hold insert lock pin refile remove renew serving }
     list {

@@ -1,5 +1,5 @@
--- Leases executions that are locked, or as they were left here, where they stand: their rows, their
--- leases, and their places gone from the queues. Says where they stand now. If one stood elsewhere or
+-- Leases executions that are locked where they stand: their rows, their leases, and their places gone
+-- from the queues. Says where they stand now. If one stood elsewhere or
 -- is not as it was decided on ($2), it divides by zero, and the batch is undone.
 with put as (
     update ff_exec_core x set

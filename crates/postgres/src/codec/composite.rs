@@ -14,7 +14,7 @@ use super::partition;
 pub type Types = BTreeMap<String, Type>;
 
 /// Every row type that statements take.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 17] = [
     "ff_execution_row_7",
     "ff_new_execution_row_7",
     "ff_lease_row",
@@ -31,7 +31,6 @@ pub const NAMES: [&str; 18] = [
     "ff_signal_row",
     "ff_suspend_key_row",
     "ff_claim_row",
-    "ff_first_row",
     "ff_completed_row_7",
 ];
 

@@ -5,12 +5,10 @@
 
 use ff_core::event::{Event, EventKind};
 use ff_core::execution::{
-    Active, Attempt, AttemptKind, Counts, Ending, Execution, Facts, LeaseEnd, Next, Runnable,
-    State, Terminal,
+    Active, Attempt, Counts, Ending, Execution, Facts, LeaseEnd, State, Terminal,
 };
 use ff_core::fold::{LeaseRow, Write};
 use ff_core::state::TerminalOutcome;
-use tokio_postgres::types::Type;
 
 use super::{Rows, kept_until};
 use crate::codec::{Composite, Params, Tid, ToWrite, here};
@@ -22,8 +20,6 @@ struct Claimed<'a> {
     row: &'a ToWrite<'a>,
     active: &'a Active,
     place: Tid,
-    /// Whether it was as it was created.
-    first: bool,
 }
 
 /// An execution that is completed.
@@ -51,10 +47,7 @@ impl Rows<'_> {
         let claims = self.updated.iter().zip(&set.executions).zip(&set.leases);
         let claims = claims.map(|((row, write), lease)| self.claimed(row, write, lease));
         let claims = claims.collect::<Option<Vec<_>>>()?;
-        if let Some(step) = first(&claims) {
-            return Some(step);
-        }
-        let rows = Composite::of(&claims, |Claimed { row, active, place, .. }, r| {
+        let rows = Composite::of(&claims, |Claimed { row, active, place }, r| {
             let x = &row.row;
             r.id(row.id);
             r.tid(row.at);
@@ -104,8 +97,7 @@ impl Rows<'_> {
         let old = before.counts;
         let counts = (retries, reclaims, replays) == (old.retries, old.reclaims, old.replays);
         let place = self.places.ready.get(&after.id).copied()?;
-        let first = runs_first(before, after, active);
-        (own && counts && keeps(before, after)).then_some(Claimed { row, active, place, first })
+        (own && counts && keeps(before, after)).then_some(Claimed { row, active, place })
     }
 
     /// The events by execution, each with where it stands among the others.
@@ -175,53 +167,6 @@ impl Rows<'_> {
         let params = Params::new().rows("ff_completed_row_7", rows).count(done.len()).number(at.0);
         Some(Step::Run(hot::complete, params))
     }
-}
-
-/// The statement for executions that are as they were created, if one worker takes them under one claim.
-fn first<'a>(claims: &[Claimed<'a>]) -> Option<Step<'a>> {
-    let one = claims.first()?;
-    let (worker, lease) = (&one.active.attempt.worker, &one.active.lease);
-    let alike = |claimed: &Claimed<'_>| {
-        claimed.first && claimed.active.attempt.worker == *worker && claimed.active.lease == *lease
-    };
-    if !claims.iter().all(alike) {
-        return None;
-    }
-    let rows = Composite::of(claims, |Claimed { row, place, .. }, r| {
-        r.id(row.id);
-        r.tid(row.at);
-        r.tid(Some(*place));
-        r.long(row.before);
-        r.long(row.row.epoch);
-    });
-    let params = Params::new()
-        .rows("ff_first_row", rows)
-        .count(claims.len())
-        .number(lease.acquired_at.0)
-        .text(Some(worker.id.as_str()))
-        .text(Some(worker.instance.as_str()))
-        .one(lease.claim_id, Type::UUID)
-        .number(lease.until.0)
-        .number(lease.check_at.0);
-    Some(Step::Run(hot::first, params))
-}
-
-/// Whether it was as it was created, and all that changes follows from that.
-fn runs_first(before: &Execution, after: &Execution, active: &Active) -> bool {
-    let at = after.updated_at;
-    let Active { attempt, lease: _, resumed, timeout_at } = active;
-    let Attempt { index, kind, worker: _, started_at, ran_ms, after: failure } = attempt;
-    let new =
-        Runnable { next: Next::First, wait: None, hold: None, gated: false, last_lease: None };
-    before.state == State::Runnable(new)
-        && (after.version, after.epoch) == (before.version + 1, before.epoch + 1)
-        && (before.counts.attempts, after.counts.attempts) == (0, 1)
-        && (&before.progress, &after.progress) == (&None, &None)
-        && timeout_at.is_none()
-        && after.started_at == Some(at)
-        && (*index, *kind, *started_at, *ran_ms) == (0, AttemptKind::Initial, at, 0)
-        && failure.is_none()
-        && !resumed
 }
 
 /// How it ended, if its holder completed it and nothing else changed.

@@ -46,12 +46,12 @@ async fn everyday_work_takes_the_statements_made_for_it() {
     let id = world.create(world.draft()).await;
     assert_eq!(written(line), ["hot/create"]);
     let work = world.claim(world.ask(1)).await.remove(0);
-    assert_eq!(written(line), ["hot/first"]);
+    assert_eq!(written(line), ["hot/claim"]);
     world.run(completion(id, work.leased.fence, b"out")).await.unwrap();
     assert_eq!(written(line), ["hot/complete"]);
     for _ in 0..3 {
         let (_, mailbox) = world.waiting().await;
-        assert_eq!(written(line), ["hot/create", "hot/first", "hot/wait"]);
+        assert_eq!(written(line), ["hot/create", "hot/claim", "hot/wait"]);
         world.deliver(mailbox.signal(world, "done")).await;
         assert_eq!(written(line), ["hot/wait"]);
         let work = world.claim(world.ask(1)).await.remove(0);

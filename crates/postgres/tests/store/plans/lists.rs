@@ -71,7 +71,6 @@ pub const HOT: &[(&str, By)] = &[
     ("hot/complete", By::Writers),
     ("hot/create", By::Writers),
     ("hot/finish", By::Writers),
-    ("hot/first", By::Writers),
     ("hot/start", By::Writers),
     ("hot/step", By::Writers),
     ("hot/wait", By::Writers),
@@ -148,7 +147,7 @@ pub const HOT: &[(&str, By)] = &[
 ];
 
 /// What updates or removes rows by keys, which come sorted.
-pub const BY_KEYS: [&str; 38] = [
+pub const BY_KEYS: [&str; 37] = [
     "backlog/clear",
     "backlog/pay",
     "backlog/remove",
@@ -170,7 +169,6 @@ pub const BY_KEYS: [&str; 38] = [
     "hot/claim",
     "hot/complete",
     "hot/finish",
-    "hot/first",
     "hot/step",
     "hot/wait",
     "lease/hold",
