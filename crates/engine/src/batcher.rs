@@ -388,7 +388,8 @@ mod tests {
 
     fn telling(flows: &[FlowId]) -> Call {
         let id = ExecutionId::solo(Uuid::now_v7());
-        let release = Release { id, fence: Fence { attempt_index: 0, lease_epoch: 1 } };
+        let fence = Fence { attempt_index: 0, lease_epoch: 1 };
+        let release = Release { id, fence, untaken: false };
         let (commands, (reply, _)) = (vec![release.into()], oneshot::channel());
         Call { commands, bytes: 0, flows: flows.to_vec(), reply }
     }

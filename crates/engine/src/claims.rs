@@ -73,7 +73,7 @@ impl Drop for Unclaimed {
     fn drop(&mut self) {
         let undo = |claimed: Claimed| {
             let (id, fence) = (claimed.leased.execution.id, claimed.leased.fence);
-            Command::from(Release { id, fence })
+            Command::from(Release { id, fence, untaken: true })
         };
         let commands: Vec<_> = self.work.drain(..).map(undo).collect();
         if !commands.is_empty() && self.finish.submit(commands).is_err() {

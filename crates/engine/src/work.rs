@@ -70,7 +70,7 @@ impl Engine {
 
     /// Undoes a claim; it does not count as an attempt.
     pub async fn release_execution(&self, id: ExecutionId, fence: Fence) -> Result<(), Error> {
-        self.execute(Release { id, fence }).await
+        self.execute(Release { id, fence, untaken: false }).await
     }
 
     /// Cancels an execution that the caller holds.

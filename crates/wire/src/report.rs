@@ -211,7 +211,7 @@ pub struct ReleaseRequest {
 impl ReleaseRequest {
     /// The command.
     pub fn into_command(self, id: ExecutionId) -> Release {
-        Release { id, fence: self.fence.into() }
+        Release { id, fence: self.fence.into(), untaken: false }
     }
 }
 

@@ -84,7 +84,7 @@ impl World {
 
     /// Undoes a claim.
     pub async fn release(&self, id: ExecutionId, fence: Fence) -> Result<(), Rejection> {
-        self.run(Release { id, fence }).await
+        self.run(Release { id, fence, untaken: false }).await
     }
 
     /// Holds, for the reason `look first`.
@@ -278,7 +278,7 @@ pub fn worker_calls(id: ExecutionId, fence: Fence) -> Vec<Command> {
         completion(id, fence, b"late").into(),
         failure(id, fence, FailureClass::Transient, "oops").into(),
         delay.into(),
-        Release { id, fence }.into(),
+        Release { id, fence, untaken: false }.into(),
         cancel.into(),
     ]
 }

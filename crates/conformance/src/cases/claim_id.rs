@@ -6,8 +6,9 @@ use ff_core::ClaimAsk;
 use ff_core::backend::Duty;
 use ff_core::decide::claim::{Claim, ClaimKind};
 use ff_core::decide::create::Create;
+use ff_core::decide::release::Release;
 use ff_core::error::Code;
-use ff_core::state::{Phase, TerminalOutcome};
+use ff_core::state::{Phase, PublicState, TerminalOutcome};
 use serde_json::json;
 
 use super::calls::{capabilities, ids_of, requiring};
@@ -27,6 +28,28 @@ pub async fn a_repeated_claim_finds_the_same_leases(w: Arc<World>) {
     again.sort_by_key(|c| ids_of(&first).iter().position(|id| *id == c.leased.execution.id));
     assert_eq!(again, first);
     assert_eq!(first[0].leased.execution.counts.attempts, 1);
+}
+
+/// What a broken connection did not deliver is given back, unless its claim was repeated since, or whoever
+/// has it has renewed it.
+pub async fn what_nobody_took_is_given_back_unless_it_was_handed_out_again(w: Arc<World>) {
+    let id = w.create(w.draft()).await;
+    let untaken = |fence| Release { id, fence, untaken: true };
+    let ask = w.ask(1);
+    let first = w.claim(ask).await.remove(0).leased.fence;
+    assert_eq!(w.run(untaken(first)).await, Ok(()));
+    assert_eq!(w.state(id).await, PublicState::Waiting);
+    let ask = w.ask(1);
+    let fence = w.claim(ask.clone()).await.remove(0).leased.fence;
+    assert_eq!(w.claim(ask).await.remove(0).leased.fence, fence);
+    assert_eq!(w.run(untaken(fence)).await, Ok(()));
+    assert_eq!(w.state(id).await, PublicState::Active);
+    assert_eq!(w.run(Release { untaken: false, ..untaken(fence) }).await, Ok(()));
+    let fence = w.claim(w.ask(1)).await.remove(0).leased.fence;
+    w.pass(1);
+    w.renew(id, fence).await.expect("it is held");
+    assert_eq!(w.run(untaken(fence)).await, Ok(()));
+    assert_eq!(w.complete(id, fence).await, Ok(()));
 }
 
 /// A repeat is the same claim, not a second helping.

@@ -228,18 +228,18 @@ pub async fn a_sibling_that_another_waits_for_is_spared(w: Arc<World>) {
 /// distance. Otherwise one that waits for a signal that never comes would keep the flow open for ever.
 pub async fn a_sibling_is_not_spared_for_one_that_goes_too(w: Arc<World>) {
     let drawn = w.sketch("a>k>l a>j k>j l>j b>j").join("j", any_of()).submit().await;
-    let (flow, [a, k, l, j]) = (drawn.flow, drawn.ids(["a", "k", "l", "j"]));
-    let fence = w.start(a).await;
-    w.suspend(w.pause(a, fence)).await;
+    let waiting = drawn.id("a");
+    let fence = w.start(waiting).await;
+    w.suspend(w.pause(waiting, fence)).await;
     w.succeed(drawn.id("b")).await;
     w.dispatch().await;
     assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(dispatched(3, 0))]);
-    for id in [a, k, l] {
+    for id in drawn.ids(["a", "k", "l"]) {
         is_cancelled_for(&w, id, "sibling_quorum_satisfied").await;
     }
-    w.succeed(j).await;
+    w.succeed(drawn.id("j")).await;
     w.dispatch().await;
-    let flow = w.flow(flow).await;
+    let flow = w.flow(drawn.flow).await;
     assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 5, badly: 0 }));
 }
 

@@ -305,7 +305,7 @@ impl Author {
                 let steps = if self.rng.random() { self.steps() } else { Vec::new() };
                 Delay { id, fence, delay_until, steps }.into()
             }
-            8 => Release { id, fence }.into(),
+            8 => Release { id, fence, untaken: fence.lease_epoch % 4 == 1 }.into(),
             _ => Cancel { id, reason: "mine".to_owned(), fence: Some(fence), replays: None }.into(),
         }
     }

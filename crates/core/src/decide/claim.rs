@@ -1,7 +1,8 @@
 //! Claim: a worker takes an execution under a lease.
 //!
 //! One decision serves new, retried, reclaimed, replayed and resumed work. Sent twice with the
-//! same claim id while that lease holds: the same lease again.
+//! same claim id while that lease holds: the same lease again, marked as handed out twice, so that
+//! a late release of what the first answer did not deliver leaves it alone.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +108,7 @@ impl OnExecution for Claim {
                     && active.attempt.worker == self.worker
                     && active.lease.until > at;
                 if same {
-                    return Ok(Change::none(leased(x, active)));
+                    return Ok(handed_out_again(x, active, at));
                 }
                 return Err(not_leaseable(x, "is held by a worker"));
             }
@@ -134,6 +135,19 @@ impl OnExecution for Claim {
         }
         Ok(self.lease(x, runnable, at))
     }
+}
+
+/// The lease as it is. It counts as renewed, though not as extended.
+fn handed_out_again(x: &Execution, active: &Active, at: Millis) -> Change<Leased> {
+    let reply = leased(x, active);
+    if active.lease.renewed_at != active.lease.acquired_at {
+        return Change::none(reply);
+    }
+    let mut active = active.clone();
+    active.lease.renewed_at = at.max(active.lease.acquired_at.plus(1));
+    let mut marked = x.clone();
+    marked.state = State::Active(active);
+    Change { reply, effects: Effects { execution: Some(marked), ..Effects::default() } }
 }
 
 fn not_leaseable(x: &Execution, why: &str) -> Rejection {

@@ -2,6 +2,9 @@
 //!
 //! The execution is claimable at once, as what it was before the claim. Sent twice with the
 //! fence that released it: the same answer.
+//!
+//! An engine releases what a claim did not deliver, as when the connection broke while it was answered.
+//! The worker may have repeated the claim under the same id and work under that lease: then it stays.
 
 use super::{OnExecution, Repeat, holder, requeue};
 use crate::command::Traffic;
@@ -19,6 +22,8 @@ pub struct Release {
     pub id: ExecutionId,
     /// Proof of holding it.
     pub fence: Fence,
+    /// Only if it was neither renewed nor handed out again since it was claimed.
+    pub untaken: bool,
 }
 
 impl OnExecution for Release {
@@ -44,6 +49,9 @@ impl OnExecution for Release {
         }
         let at = cx.at(x);
         let active = holder(x, self.fence, at)?;
+        if self.untaken && active.lease.renewed_at != active.lease.acquired_at {
+            return Ok(Change::none(()));
+        }
         let mut waiting = requeue(x, before_claim(active, at), None, LeaseEnd::Released, at);
         if !active.resumed {
             waiting.counts.attempts -= 1;

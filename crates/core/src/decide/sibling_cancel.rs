@@ -203,11 +203,12 @@ fn keeps(other: &Edge, have: &WorkingSet) -> Option<Keeps> {
     }
     match group.state {
         GroupState::Pending if can_run(other, have)? => Some(Keeps::WhileItRuns),
-        GroupState::Pending => Some(Keeps::No),
         GroupState::Satisfied { .. } | GroupState::Impossible { .. } if group.policy.lets_run() => {
             Some(Keeps::ForGood)
         }
-        GroupState::Satisfied { .. } | GroupState::Impossible { .. } => Some(Keeps::No),
+        GroupState::Pending | GroupState::Satisfied { .. } | GroupState::Impossible { .. } => {
+            Some(Keeps::No)
+        }
     }
 }
 

@@ -326,7 +326,8 @@ pub fn a_repeat_changes_nothing_more(turn: &Turn<'_>, again_ms: i64) -> Law {
     })
 }
 
-/// A renewal moves the lease again, progress is reported again, a cursor is saved again.
+/// A renewal moves the lease again, a lease is handed out again, progress is reported again, a cursor is
+/// saved again.
 fn same_after_repeat(command: &Command, once: &World, twice: &World) -> bool {
     let mut twice = twice.clone();
     for (id, row) in &mut twice.rows.executions {
@@ -334,7 +335,7 @@ fn same_after_repeat(command: &Command, once: &World, twice: &World) -> bool {
             continue;
         };
         match command {
-            Command::Renew(_) if same_but_for_the_lease(first, second) => {
+            Command::Renew(_) | Command::Claim(_) if same_but_for_the_lease(first, second) => {
                 *second = first.clone();
             }
             Command::ReportProgress(_) => {

@@ -90,7 +90,7 @@ pub fn delay(id: ExecutionId, fence: Fence, delay_until: Millis) -> Delay {
 }
 
 pub fn release(id: ExecutionId, fence: Fence) -> Release {
-    Release { id, fence }
+    Release { id, fence, untaken: false }
 }
 
 /// By an operator.

@@ -287,7 +287,7 @@ mod tests {
         };
         let own = fence(&have);
         let renewal = decided(&mut have, Renew { id, fence: own, lease_ttl_ms: 60_000 });
-        learn(&decided(&mut have, Release { id, fence: own }));
+        learn(&decided(&mut have, Release { id, fence: own, untaken: false }));
         learn(&decided(&mut have, second.claim(id)));
         learn(&renewal);
         let known = held.lock();

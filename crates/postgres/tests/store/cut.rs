@@ -166,7 +166,7 @@ async fn held(world: &World, name: &str) -> Command {
             let steps = vec![ff_conformance::cases::steps::step(0, "nap")];
             Delay { id, fence, delay_until: world.now().plus(50), steps }.into()
         }
-        "release_execution" => Release { id, fence }.into(),
+        "release_execution" => Release { id, fence, untaken: false }.into(),
         "revoke_lease" => {
             let (expected, reason) = (Some(fence), "stop".to_owned());
             Revoke { id, expected, worker_instance: None, reason }.into()

@@ -98,7 +98,7 @@ impl Caller<'_> {
         self.send(Unhold { id, version: None }).await.unwrap();
 
         let fence = self.claim(1, id).await;
-        self.send(Release { id, fence }).await.unwrap();
+        self.send(Release { id, fence, untaken: false }).await.unwrap();
         let fence = self.claim(2, id).await;
         let delay_until = self.clock.now().plus(50);
         self.send(Delay { id, fence, delay_until, steps: Vec::new() }).await.unwrap();
