@@ -126,7 +126,7 @@ macro_rules! suite {
                 the_first_start_is_kept
             }
             claim_id {
-                what_nobody_took_is_given_back_unless_it_was_handed_out_again
+                what_was_not_delivered_is_released_unless_its_claim_was_repeated
                 a_repeated_claim_finds_the_same_leases
                 a_repeated_claim_does_not_reach_for_more
                 a_repeated_claim_leaves_out_what_has_ended

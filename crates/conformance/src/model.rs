@@ -48,6 +48,7 @@ pub struct Model {
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
     ends: watch::Sender<u64>,
+    taken: watch::Sender<u64>,
 }
 
 impl Model {
@@ -63,6 +64,7 @@ impl Model {
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
             ends: watch::Sender::new(0),
+            taken: watch::Sender::new(0),
         }
     }
 
@@ -95,6 +97,9 @@ impl Model {
         }
         if !set.graph.dispatch.insert.is_empty() {
             self.flows.send_modify(|generation| *generation += 1);
+        }
+        if set.takes_leases() {
+            self.taken.send_modify(|generation| *generation += 1);
         }
         if set.graph.ends_flows() {
             self.ends.send_modify(|generation| *generation += 1);
@@ -311,6 +316,7 @@ impl Model {
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
             Interest::Ends => &self.ends,
+            Interest::Taken => &self.taken,
         }
     }
 }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use ff_core::State;
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::{Command, Operation, Outcome, Reply};
 use ff_core::decide::cancel::Cancel;
@@ -377,13 +376,9 @@ fn check_echo(command: &Command, first: &Outcome, second: &Outcome) {
 /// What of an execution must not change when `command` is sent again.
 fn settled(command: &Command, x: Option<Execution>) -> Option<Execution> {
     let counts_again = matches!(command, Command::ReportProgress(_));
-    let hands_out_again = matches!(command, Command::Claim(_));
     x.map(|mut x| {
         if counts_again {
             x.version = 0;
-        }
-        if let (true, State::Active(active)) = (hands_out_again, &mut x.state) {
-            active.lease.renewed_at = active.lease.acquired_at;
         }
         x
     })

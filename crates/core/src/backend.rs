@@ -310,11 +310,14 @@ pub enum Interest {
     Cancels,
     /// A flow ended.
     Ends,
+    /// A lease was taken away from its holder: by a cancellation, an operator, or because it ran out.
+    Taken,
 }
 
 impl Interest {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Work, Self::Events, Self::Flows, Self::Cancels, Self::Ends];
+    pub const ALL: [Self; 6] =
+        [Self::Work, Self::Events, Self::Flows, Self::Cancels, Self::Ends, Self::Taken];
 }
 
 /// A store. See the module for what it may and may not do.

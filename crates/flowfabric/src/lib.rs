@@ -41,7 +41,7 @@ pub use ff_sdk::{
     BoxError, CancelFlowAnswer, Client, Context, Creation, Decision, EdgeParams, Error, FlowCancel,
     FlowDraft, FlowExtension, FlowHandle, FlowSearchParams, Handle, Handler, MemberParams, Node,
     Remote, Result, RevokeAnswer, Running, SearchParams, SignalLine, StepInfo, TagsRequest, Task,
-    Voice, Waited, Waitpoint, WaitpointParams, WaitpointSnapshot, Worker, node,
+    Voice, Waited, Waitpoint, WaitpointParams, WaitpointSnapshot, Worker, is_wait_timeout, node,
 };
 
 /// The environment variable that holds the token for servers.

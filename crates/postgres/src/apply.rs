@@ -228,6 +228,7 @@ fn concerns(set: &WriteSet, interest: Interest) -> bool {
         Interest::Flows => !set.graph.dispatch.insert.is_empty(),
         Interest::Cancels => set.graph.cancels_members(),
         Interest::Ends => set.graph.ends_flows(),
+        Interest::Taken => set.takes_leases(),
     }
 }
 

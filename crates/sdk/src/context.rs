@@ -29,7 +29,7 @@ use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, token};
 
 pub use waits::{ApprovalCall, Decision, Place, SuspendCall, Voice, WaitFor, Waited};
-pub use waits::{Waitpoint, WaitpointCall};
+pub use waits::{Waitpoint, WaitpointCall, is_wait_timeout};
 
 /// State that handlers share, by type.
 pub type Shared = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -156,8 +156,8 @@ impl Context {
         })
     }
 
-    /// Fires when the execution was cancelled or taken away. What the handler writes from then on
-    /// is refused; it is dropped a little later.
+    /// Fires when the execution was cancelled or its lease is lost. What the handler writes from then on
+    /// is refused. It may clean up until its next await, where it is dropped.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.cancelled
     }
@@ -295,6 +295,13 @@ impl Context {
         match found {
             Ok(found) => found,
             Err(error) => self.interrupt(Interrupt::Stopped(error)).await,
+        }
+    }
+
+    /// Does not come back once the execution is lost: no effect begins then.
+    pub(crate) async fn unless_lost(&self) {
+        if self.0.cancelled.is_cancelled() {
+            std::future::pending().await
         }
     }
 

@@ -23,7 +23,7 @@ use ff_core::limits::PAGE_MAX;
 use ff_core::state::PublicState;
 use ff_core::step::StepRecord;
 use ff_core::text::ConsumerName;
-use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Millis, Rejection};
+use ff_core::{ClaimAsk, Code, ExecutionId, FlowId, Interest, Millis, Rejection};
 use ff_engine::{Engine, FlowCancellation, FlowInput, Wait};
 use ff_wire::flow::{
     CancelFlowAnswer, EdgePage, EdgeParams, FlowPage, FlowSearchParams, FlowSnapshot, FlowSummary,
@@ -51,6 +51,14 @@ impl Fabric for Engine {
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
         let renewed = self.renew_leases(leases).await?;
         Ok(renewed.into_iter().map(|one| one.map(drop).map_err(Error::from)).collect())
+    }
+
+    fn taken(&self) -> u64 {
+        self.backend().generation(Interest::Taken)
+    }
+
+    async fn await_taken(&self, seen: u64) {
+        self.backend().wait(Interest::Taken, seen).await;
     }
 
     async fn report(&self, report: Report) -> Result<(), Error> {

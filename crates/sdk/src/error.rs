@@ -1,7 +1,7 @@
 //! What can go wrong, for clients and in handlers.
 //!
-//! A handler may fail with any error. One that is an [`Error`] says by itself which category the
-//! failure is of and whether trying again can help; any other counts as transient.
+//! A handler may fail with any error. One that is an [`Error`], or was made of one, says by itself which
+//! category the failure is of and whether trying again can help; any other counts as transient.
 
 use std::fmt;
 
@@ -23,9 +23,43 @@ struct Inner {
     code: Option<String>,
     hint: Option<String>,
     retryable: bool,
-    category: Option<Category>,
-    class: FailureClass,
+    nature: Nature,
 }
+
+/// What an error says of the failure that it is. It is the source of an [`Error`], so that it is found in
+/// whatever wraps one, also in what hides the type of what it wraps.
+#[derive(Clone, Debug)]
+pub(crate) struct Nature {
+    /// The category, if it says one.
+    pub category: Option<Category>,
+    /// Whether trying again can help.
+    pub class: FailureClass,
+}
+
+impl Nature {
+    /// Of any error: what the outermost part of it says that says something.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(part) = next {
+            if let Some(known) = part.downcast_ref::<Error>() {
+                return known.0.nature.clone();
+            }
+            if let Some(nature) = part.downcast_ref::<Self>() {
+                return nature.clone();
+            }
+            next = part.source();
+        }
+        Self { category: None, class: FailureClass::Transient }
+    }
+}
+
+impl fmt::Display for Nature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a {} failure", if self.class.retryable() { "transient" } else { "permanent" })
+    }
+}
+
+impl std::error::Error for Nature {}
 
 impl Error {
     /// A failure that may pass: another attempt follows if the policy allows one.
@@ -40,15 +74,16 @@ impl Error {
 
     fn failure(message: String, class: FailureClass) -> Self {
         let retryable = class.retryable();
-        let (code, hint, category) = (None, None, None);
-        Self(Box::new(Inner { message, code, hint, retryable, category, class }))
+        let nature = Nature { category: None, class };
+        Self(Box::new(Inner { message, code: None, hint: None, retryable, nature }))
     }
 
     /// An answer with a stable code.
     pub(crate) fn coded(code: &str, message: String, hint: &str, retryable: bool) -> Self {
         let class = if retryable { FailureClass::Transient } else { FailureClass::Permanent };
         let (code, hint) = (Some(code.to_owned()), Some(hint.to_owned()));
-        Self(Box::new(Inner { message, code, hint, retryable, category: None, class }))
+        let nature = Nature { category: None, class };
+        Self(Box::new(Inner { message, code, hint, retryable, nature }))
     }
 
     /// In the vocabulary of the worker: retry policies select by it. A malformed one is refused.
@@ -57,7 +92,14 @@ impl Error {
     }
 
     pub(crate) fn in_category(mut self, category: Category) -> Self {
-        self.0.category = Some(category);
+        self.0.nature.category = Some(category);
+        self
+    }
+
+    /// With what was being done: `<what>: …`. It stays the failure that it is.
+    #[must_use]
+    pub fn context(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message);
         self
     }
 
@@ -87,14 +129,6 @@ impl Error {
     pub fn retryable(&self) -> bool {
         self.0.retryable
     }
-
-    pub(crate) fn category(&self) -> Option<&Category> {
-        self.0.category.as_ref()
-    }
-
-    pub(crate) fn class(&self) -> FailureClass {
-        self.0.class
-    }
 }
 
 impl fmt::Display for Error {
@@ -112,7 +146,12 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// What it says of a handler's failure; a refusal by the engine has its code.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.code.is_none().then_some(&self.0.nature as _)
+    }
+}
 
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {

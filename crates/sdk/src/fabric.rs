@@ -67,17 +67,22 @@ pub struct Work {
     pub failure: Option<Failure>,
     /// Whether there may be steps.
     pub may_have_steps: bool,
+    /// How long the attempt may take from now on.
+    pub time_limit: Option<Duration>,
 }
 
 impl From<Claimed> for Work {
     fn from(claimed: Claimed) -> Self {
         let leased = claimed.leased;
         let x = leased.execution;
-        let failure = match &x.state {
-            ff_core::State::Active(active) => active.attempt.after.clone(),
+        let (failure, time_limit) = match &x.state {
+            ff_core::State::Active(active) => {
+                let left = active.timeout_at.map(|at| at.since(active.lease.acquired_at));
+                (active.attempt.after.clone(), left.map(Duration::from_millis))
+            }
             ff_core::State::Runnable(_)
             | ff_core::State::Suspended(_)
-            | ff_core::State::Terminal(_) => None,
+            | ff_core::State::Terminal(_) => (None, None),
         };
         Self {
             id: x.id,
@@ -92,6 +97,7 @@ impl From<Claimed> for Work {
             tags: x.tags.clone(),
             input: claimed.input.map(Payload::from),
             failure,
+            time_limit,
         }
     }
 }
@@ -122,6 +128,12 @@ pub trait Fabric: Waits {
 
     /// Extends leases; each has its own answer.
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error>;
+
+    /// How often leases were taken away from their holders, as far as that is heard of here.
+    fn taken(&self) -> u64;
+
+    /// Waits until that is no longer `seen`; for ever where nothing is heard of it.
+    async fn await_taken(&self, seen: u64);
 
     /// Says something about work that is held.
     async fn report(&self, report: Report) -> Result<(), Error>;

@@ -29,7 +29,7 @@ pub mod worker;
 pub use client::{Client, DecisionCall, Handle, SignalCall};
 pub use context::{
     ApprovalCall, Context, Decision, Place, SuspendCall, Voice, WaitFor, Waited, Waitpoint,
-    WaitpointCall,
+    WaitpointCall, is_wait_timeout,
 };
 pub use create::Creation;
 pub use error::{BoxError, Error};

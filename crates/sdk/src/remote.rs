@@ -219,7 +219,8 @@ impl Fabric for Remote {
         };
         let request = self.caller.request(Method::POST, "v1/claims", wait).json(&body);
         let answer: ClaimAnswer = read(request).await?;
-        answer.executions.into_iter().map(work_of).collect()
+        let now = answer.server_time;
+        answer.executions.into_iter().map(|work| work_of(work, now)).collect()
     }
 
     async fn renew(&self, leases: Vec<Renew>) -> Result<Vec<Result<(), Error>>, Error> {
@@ -236,6 +237,15 @@ impl Fabric for Remote {
             Renewal::Lost { problem, .. } => Err(Error::from(*problem)),
         };
         Ok(answer.results.into_iter().map(renewed).collect())
+    }
+
+    fn taken(&self) -> u64 {
+        0
+    }
+
+    async fn await_taken(&self, _: u64) {
+        // The next renewal says it.
+        std::future::pending::<()>().await;
     }
 
     async fn report(&self, report: Report) -> Result<(), Error> {
@@ -425,7 +435,8 @@ impl Fabric for Remote {
 #[derive(serde::Deserialize)]
 struct Anything {}
 
-fn work_of(mut claimed: ClaimedExecution) -> Result<Work, Error> {
+fn work_of(mut claimed: ClaimedExecution, now: Millis) -> Result<Work, Error> {
+    let time_limit = claimed.timeout_at.map(|at| Duration::from_millis(at.since(now)));
     let input = claimed.take_input()?;
     let failure = claimed.failure.map(ff_core::execution::Failure::try_from).transpose()?;
     Ok(Work {
@@ -441,5 +452,6 @@ fn work_of(mut claimed: ClaimedExecution) -> Result<Work, Error> {
         input,
         failure,
         may_have_steps: claimed.may_have_steps,
+        time_limit,
     })
 }

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::error::Nature;
 use crate::{BoxError, Context, Error};
 
 /// What a step may know about itself.
@@ -141,6 +142,7 @@ where
     let mut retries = 0;
     let begun = Instant::now();
     let result = loop {
+        context.unless_lost().await;
         let error = match run.run(StepInfo { token, number, retries }).await {
             Ok(result) => break result,
             Err(error) => error,
@@ -158,12 +160,8 @@ where
 
 /// The same rules that executions are retried by.
 fn retry_after(policy: &Policy, error: &BoxError, retries: u32) -> Option<Duration> {
-    let known = error.downcast_ref::<Error>();
-    let class = known.map_or(ff_core::policy::FailureClass::Transient, Error::class);
-    let failure = Failure {
-        reason: String::new(),
-        category: known.and_then(Error::category).cloned().unwrap_or_else(plain),
-    };
+    let Nature { category, class } = Nature::of(&**error);
+    let failure = Failure { reason: String::new(), category: category.unwrap_or_else(plain) };
     policy.retry_after(class, &failure, retries, &mut Chance).map(Duration::from_millis)
 }
 

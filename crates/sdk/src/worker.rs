@@ -12,7 +12,7 @@ mod run;
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ff_core::text::{LaneId, WorkerId, WorkerInstanceId};
@@ -43,7 +43,7 @@ struct Settings {
     concurrency: usize,
     lease: Duration,
     drain: Duration,
-    grace: Duration,
+    prefetch: bool,
 }
 
 /// A worker that is being put together. Say what it handles, then [`run`](Self::run) it.
@@ -65,7 +65,7 @@ impl Worker {
             concurrency: 64,
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),
-            grace: Duration::from_secs(5),
+            prefetch: true,
         };
         Self { fabric, settings, handlers: Handlers::default(), shared: Shared::new() }
     }
@@ -134,19 +134,24 @@ impl Worker {
         self
     }
 
-    /// How long a handler may go on after its execution was cancelled or taken away, before it is
-    /// dropped; 5 seconds unless said.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.settings.grace = grace;
+    /// Whether to prefetch: to claim a little more than there are slots for, while handlers are quick. It
+    /// does unless this is false. Prefetched work that gets no slot within a second is released.
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.settings.prefetch = prefetch;
         self
     }
 
-    /// Works until the process is told to stop (SIGTERM or SIGINT), then stops in order.
+    /// Works until the process is told to stop (SIGTERM or SIGINT), then stops in order; or until claiming
+    /// is refused for good, which is the error it ends with.
     pub async fn run(self) -> Result<(), Error> {
-        let running = self.start()?;
-        told_to_stop().await;
+        let mut running = self.start()?;
+        let failed = tokio::select! {
+            () = told_to_stop() => None,
+            error = running.failed() => Some(error),
+        };
         tracing::info!("stopping: running work finishes or is given back");
-        running.stop().await
+        let stopped = running.stop().await;
+        failed.map_or(stopped, Err)
     }
 
     /// Works in the background.
@@ -156,6 +161,7 @@ impl Worker {
             slots: Arc::new(Semaphore::new(self.settings.concurrency)),
             held: Held::default(),
             pace: Pace::default(),
+            trouble: Mutex::default(),
             freed: Notify::new(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -207,6 +213,8 @@ struct Crew {
     /// What is held.
     held: Held,
     pace: Pace,
+    /// Why it cannot claim at this moment.
+    trouble: Mutex<Option<Error>>,
     /// A handler has ended.
     freed: Notify,
     /// One for each execution that is held.
@@ -243,6 +251,12 @@ impl Running {
             crew.tasks.wait().await;
         }
         claimed
+    }
+
+    /// Whether it can claim, for a probe: the reason if its last claim was not answered.
+    pub fn health(&self) -> Result<(), Error> {
+        let trouble = self.crew.trouble.lock().expect("no holder of this lock panics");
+        trouble.clone().map_or(Ok(()), Err)
     }
 
     /// How many executions it holds at this moment.

@@ -102,6 +102,7 @@ pub fn apply_over(
         (Interest::Flows, !set.graph.dispatch.insert.is_empty()),
         (Interest::Cancels, set.graph.cancels_members()),
         (Interest::Ends, set.graph.ends_flows()),
+        (Interest::Taken, set.takes_leases()),
     ];
     pending.moved.extend(moved.into_iter().filter(|(_, moved)| *moved).map(|(of, _)| of));
     let mut outcomes = outcomes.into_iter();

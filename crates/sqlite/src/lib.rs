@@ -118,6 +118,7 @@ struct Signals {
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
     ends: watch::Sender<u64>,
+    taken: watch::Sender<u64>,
     /// The last number seen that moves when another process commits.
     foreign: AtomicI64,
 }
@@ -131,6 +132,7 @@ impl Signals {
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
             Interest::Ends => &self.ends,
+            Interest::Taken => &self.taken,
         }
     }
 
@@ -151,6 +153,7 @@ impl Sqlite {
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
             ends: watch::Sender::new(0),
+            taken: watch::Sender::new(0),
             foreign: AtomicI64::new(connection::data_version(&connection)?),
         });
         let readers = Readers::start(&options.path, options.busy, READERS)?;
@@ -273,10 +276,10 @@ impl Backend for Sqlite {
                 return;
             }
             if self.foreign_commit().await {
-                // Whoever notices tells everybody who waits in this process, itself included.
-                for interest in Interest::ALL {
-                    self.signals.tell(interest);
-                }
+                // Whoever notices tells everybody who waits in this process, itself included. Leases that
+                // other processes take away are found when they are renewed.
+                let all = Interest::ALL.into_iter();
+                all.filter(|of| *of != Interest::Taken).for_each(|of| self.signals.tell(of));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ff_core::ClaimAsk;
-use ff_core::backend::Duty;
+use ff_core::backend::{Claimed, Duty};
 use ff_core::decide::claim::{Claim, ClaimKind};
 use ff_core::decide::create::Create;
 use ff_core::decide::release::Release;
@@ -16,7 +16,8 @@ use crate::world::{TTL_MS, World, code, worker};
 
 const TTL: i64 = TTL_MS.cast_signed();
 
-/// A worker that lost the answer finds its work again, and no attempt is counted for it.
+/// A worker that lost the answer finds its work again, and no attempt is counted for it. Its leases last
+/// as long from then on as they would have.
 pub async fn a_repeated_claim_finds_the_same_leases(w: Arc<World>) {
     for _ in 0..3 {
         w.create(w.draft()).await;
@@ -26,21 +27,26 @@ pub async fn a_repeated_claim_finds_the_same_leases(w: Arc<World>) {
     w.pass(10);
     let mut again = w.claim(ask).await;
     again.sort_by_key(|c| ids_of(&first).iter().position(|id| *id == c.leased.execution.id));
-    assert_eq!(again, first);
+    let held = |claimed: &[Claimed]| {
+        let held = claimed.iter().map(|c| (c.leased.execution.id, c.leased.kind, c.leased.fence));
+        held.collect::<Vec<_>>()
+    };
+    assert_eq!(held(&again), held(&first));
+    assert_eq!(again[0].leased.lease_until, first[0].leased.lease_until.plus(10));
     assert_eq!(first[0].leased.execution.counts.attempts, 1);
 }
 
-/// What a broken connection did not deliver is given back, unless its claim was repeated since, or whoever
-/// has it has renewed it.
-pub async fn what_nobody_took_is_given_back_unless_it_was_handed_out_again(w: Arc<World>) {
+/// What a broken connection did not deliver is released, unless its claim was repeated since, or its
+/// holder has renewed it.
+pub async fn what_was_not_delivered_is_released_unless_its_claim_was_repeated(w: Arc<World>) {
     let id = w.create(w.draft()).await;
     let untaken = |fence| Release { id, fence, untaken: true };
-    let ask = w.ask(1);
-    let first = w.claim(ask).await.remove(0).leased.fence;
+    let first = w.claim(w.ask(1)).await.remove(0).leased.fence;
     assert_eq!(w.run(untaken(first)).await, Ok(()));
     assert_eq!(w.state(id).await, PublicState::Waiting);
     let ask = w.ask(1);
     let fence = w.claim(ask.clone()).await.remove(0).leased.fence;
+    w.pass(1);
     assert_eq!(w.claim(ask).await.remove(0).leased.fence, fence);
     assert_eq!(w.run(untaken(fence)).await, Ok(()));
     assert_eq!(w.state(id).await, PublicState::Active);

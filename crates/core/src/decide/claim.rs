@@ -1,8 +1,8 @@
 //! Claim: a worker takes an execution under a lease.
 //!
 //! One decision serves new, retried, reclaimed, replayed and resumed work. Sent twice with the
-//! same claim id while that lease holds: the same lease again, marked as handed out twice, so that
-//! a late release of what the first answer did not deliver leaves it alone.
+//! same claim id while that lease holds: the same lease again, renewed, so that a late release of
+//! what the first answer did not deliver leaves it alone.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ impl OnExecution for Claim {
                     && active.attempt.worker == self.worker
                     && active.lease.until > at;
                 if same {
-                    return Ok(handed_out_again(x, active, at));
+                    return Ok(self.hand_out_again(x, active, at));
                 }
                 return Err(not_leaseable(x, "is held by a worker"));
             }
@@ -137,25 +137,27 @@ impl OnExecution for Claim {
     }
 }
 
-/// The lease as it is. It counts as renewed, though not as extended.
-fn handed_out_again(x: &Execution, active: &Active, at: Millis) -> Change<Leased> {
-    let reply = leased(x, active);
-    if active.lease.renewed_at != active.lease.acquired_at {
-        return Change::none(reply);
-    }
-    let mut active = active.clone();
-    active.lease.renewed_at = at.max(active.lease.acquired_at.plus(1));
-    let mut marked = x.clone();
-    marked.state = State::Active(active);
-    Change { reply, effects: Effects { execution: Some(marked), ..Effects::default() } }
-}
-
 fn not_leaseable(x: &Execution, why: &str) -> Rejection {
     let said = format!("{} {why}", x.id);
     Rejection::new(Code::ExecutionNotLeaseable, said).standing(x.standing())
 }
 
 impl Claim {
+    /// The lease that this claim has taken, renewed: its worker counts the time from this answer on.
+    fn hand_out_again(&self, x: &Execution, active: &Active, at: Millis) -> Change<Leased> {
+        let until = at.plus(self.lease_ttl_ms);
+        if until <= active.lease.until {
+            return Change::none(leased(x, active));
+        }
+        let mut active = active.clone();
+        active.lease.renewed_at = at;
+        active.lease.until = until;
+        let mut renewed = x.clone();
+        renewed.state = State::Active(active.clone());
+        let reply = leased(&renewed, &active);
+        Change { reply, effects: Effects { execution: Some(renewed), ..Effects::default() } }
+    }
+
     /// Leases what may be.
     pub(super) fn lease(&self, x: &Execution, runnable: &Runnable, at: Millis) -> Change<Leased> {
         let mut claimed = x.changed(at);

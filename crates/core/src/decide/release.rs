@@ -22,7 +22,7 @@ pub struct Release {
     pub id: ExecutionId,
     /// Proof of holding it.
     pub fence: Fence,
-    /// Only if it was neither renewed nor handed out again since it was claimed.
+    /// Only if it was not renewed since it was claimed: a repeated claim renews it, too.
     pub untaken: bool,
 }
 

@@ -3,9 +3,35 @@
 use std::collections::BTreeSet;
 
 use super::{Delta, LeaseRow, Write, WriteSet};
-use crate::execution::Execution;
+use crate::execution::{Execution, LeaseEnd, State};
 use crate::index::{self, TagRow, Timer, TimerKind};
 use crate::time::Millis;
+
+impl WriteSet {
+    /// Whether a lease is taken away from its holder.
+    pub fn takes_leases(&self) -> bool {
+        let held = |x: &Execution| matches!(x.state, State::Active(_));
+        let ended = |x: &Execution| match &x.state {
+            State::Runnable(runnable) => runnable.last_lease,
+            State::Suspended(suspended) => suspended.last_lease,
+            State::Terminal(terminal) => terminal.last_lease,
+            State::Active(_) => None,
+        };
+        let by_others = |end: LeaseEnd| match end {
+            LeaseEnd::Cancelled | LeaseEnd::Expired | LeaseEnd::Revoked => true,
+            LeaseEnd::Completed
+            | LeaseEnd::Failed
+            | LeaseEnd::Delayed
+            | LeaseEnd::Waiting
+            | LeaseEnd::Suspended
+            | LeaseEnd::Released => false,
+        };
+        self.executions.iter().any(|Write { before, after }| {
+            before.as_ref().is_some_and(held)
+                && after.as_ref().and_then(ended).is_some_and(by_others)
+        })
+    }
+}
 
 /// Adds the difference between the derived rows of `before` and `after`.
 pub(super) fn derive(

@@ -39,9 +39,12 @@ fn a_claim_repeated_by_its_worker_gives_the_same_lease() {
     let mut life = Life::under(&policy());
     let claim = life.next_claim();
     let first = life.take(claim.clone());
-    life.pass(LEASE_TTL_MS - 1);
     assert_eq!(life.repeat(claim.clone()), first);
-    life.pass(1);
+    life.pass(LEASE_TTL_MS - 1);
+    let again = life.tell(claim.clone());
+    assert_eq!((again.kind, again.fence), (first.kind, first.fence));
+    assert_eq!(again.lease_until, first.lease_until.plus(LEASE_TTL_MS - 1), "it is renewed");
+    life.pass(LEASE_TTL_MS);
     let refused = life.refused(claim);
     assert_eq!(refused.code, Code::ExecutionNotLeaseable);
 }

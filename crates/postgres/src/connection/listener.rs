@@ -37,7 +37,8 @@ const LINGER: Duration = Duration::from_secs(2);
 const RECONNECT: Duration = Duration::from_millis(500);
 
 /// The letters that tell others.
-const NOTES: [(Interest, char); 2] = [(Interest::Work, 'w'), (Interest::Events, 'e')];
+const NOTES: [(Interest, char); 3] =
+    [(Interest::Work, 'w'), (Interest::Events, 'e'), (Interest::Taken, 't')];
 
 /// Counts what was committed, here and elsewhere, for those who wait.
 pub struct Signals {
@@ -46,6 +47,7 @@ pub struct Signals {
     flows: watch::Sender<u64>,
     cancels: watch::Sender<u64>,
     ends: watch::Sender<u64>,
+    taken: watch::Sender<u64>,
     /// Whether others have yet to be told.
     untold: [AtomicBool; NOTES.len()],
     /// Something is to be told, or somebody began to wait.
@@ -77,6 +79,7 @@ impl Signals {
             flows: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
             ends: watch::Sender::new(0),
+            taken: watch::Sender::new(0),
             untold: [const { AtomicBool::new(false) }; NOTES.len()],
             stir: Notify::new(),
             waiters: AtomicUsize::new(0),
@@ -95,6 +98,7 @@ impl Signals {
             Interest::Flows => &self.flows,
             Interest::Cancels => &self.cancels,
             Interest::Ends => &self.ends,
+            Interest::Taken => &self.taken,
         }
     }
 
@@ -162,8 +166,8 @@ impl Signals {
     /// Waits until the count of `interest` is not `seen`; no longer than `poll` while other
     /// processes cannot reach us.
     pub async fn wait(&self, interest: Interest, seen: u64, poll: Duration) {
-        if !NOTES.iter().any(|(told, _)| *told == interest) {
-            // Nobody else would tell us. The sender lives as long as we do, so waiting cannot fail.
+        if interest == Interest::Taken || !NOTES.iter().any(|(told, _)| *told == interest) {
+            // Nobody else would tell us; or they do if we idle, which whoever holds leases need not. The sender lives as long as we do, so waiting cannot fail.
             let _ = self.of(interest).subscribe().wait_for(|now| *now != seen).await;
             return;
         }

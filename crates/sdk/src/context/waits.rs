@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 use super::{Context, Interrupt};
 use crate::Error;
+use crate::error::Nature;
 use crate::pauses::persistently;
 
 pub use approval::{ApprovalCall, Decision, Voice};
@@ -97,8 +98,13 @@ const TIMED_OUT: &str = "wait_timeout";
 impl Error {
     /// Whether this is a wait that nobody ended in time.
     pub fn is_wait_timeout(&self) -> bool {
-        self.category().is_some_and(|category| category.as_str() == TIMED_OUT)
+        is_wait_timeout(self)
     }
+}
+
+/// Whether an error is, or was made of, a wait that nobody ended in time.
+pub fn is_wait_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    Nature::of(error).category.is_some_and(|category| category.as_str() == TIMED_OUT)
 }
 
 /// The question, as it is recorded.

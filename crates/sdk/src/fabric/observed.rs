@@ -100,6 +100,14 @@ impl<O: Observer> Fabric for Observed<O> {
         self.call(Call::Renew, self.inner.renew(leases)).await
     }
 
+    fn taken(&self) -> u64 {
+        self.inner.taken()
+    }
+
+    async fn await_taken(&self, seen: u64) {
+        self.inner.await_taken(seen).await;
+    }
+
     async fn report(&self, report: Report) -> Result<(), Error> {
         self.call(Call::Report(&report), self.inner.report(report.clone())).await
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ff_core::ClaimAsk;
 use ff_core::limits::CLAIM_MAX;
+use ff_core::{ClaimAsk, Code};
 use uuid::Uuid;
 
-use super::Crew;
+use super::held::Kept;
 use super::run::run;
+use super::{Crew, Settings};
 use crate::Error;
 use crate::fabric::Work;
 use crate::pauses::Pauses;
@@ -32,6 +33,12 @@ impl Pace {
         let old = self.0.load(Ordering::Relaxed);
         let next = if old == 0 { new } else { old - old / 8 + new / 8 };
         self.0.store(next.max(1), Ordering::Relaxed);
+    }
+
+    /// Work that was claimed ahead found no place: nothing is, until handlers prove to be quick.
+    pub fn is_slow(&self, settings: &Settings) {
+        let slow = u64::try_from(settings.lease.as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_max(slow, Ordering::Relaxed);
     }
 
     /// How much to hold beyond what can start at once: as much as starts within a quarter of a
@@ -59,7 +66,7 @@ pub async fn claim(crew: Arc<Crew>, ask: ClaimAsk) -> Result<(), Error> {
             claimed = patiently(&crew, &ask) => claimed,
         };
         for work in claimed? {
-            let kept = crew.held.add(&work);
+            let kept = Kept::new(Arc::clone(&crew), &work);
             let crew = Arc::clone(&crew);
             crew.tasks.clone().spawn(run(crew, work, kept));
         }
@@ -71,22 +78,29 @@ pub async fn claim(crew: Arc<Crew>, ask: ClaimAsk) -> Result<(), Error> {
 async fn patiently(crew: &Crew, ask: &ClaimAsk) -> Result<Vec<Work>, Error> {
     let mut pauses = Pauses::default();
     loop {
-        match crew.fabric.claim(ask, WAIT).await {
-            Err(error) if error.retryable() => {
+        let claimed = crew.fabric.claim(ask, WAIT).await;
+        *crew.trouble.lock().expect("no holder of this lock panics") = claimed.clone().err();
+        match claimed {
+            // An answer that cannot be read is something's between us and the server.
+            Err(error) if error.retryable() || error.is(Code::Transport) => {
                 tracing::warn!(%error, "cannot claim yet");
                 pauses.next().await;
             }
-            done => return done,
+            Err(error) => {
+                tracing::warn!(%error, "claiming is refused for good");
+                return Err(error);
+            }
+            Ok(claimed) => return Ok(claimed),
         }
     }
 }
 
 /// Waits until there is room for more work; for how much.
 async fn room(crew: &Crew) -> usize {
-    let (running, lease) = (crew.settings.concurrency, crew.settings.lease);
+    let Settings { concurrency: running, lease, prefetch, .. } = crew.settings;
     loop {
         let freed = crew.freed.notified();
-        let ahead = crew.pace.ahead(running, lease);
+        let ahead = if prefetch { crew.pace.ahead(running, lease) } else { 0 };
         let room = || (running + ahead).saturating_sub(crew.held.len());
         // While everybody is busy, it is enough to ask when there is room for a good bite.
         if room() >= ahead.div_ceil(2).max(1) {

@@ -1,4 +1,8 @@
 //! What a worker holds, and the one loop that keeps its leases.
+//!
+//! Each lease has a timer of its own that needs no answer from the store: when it runs out, the handler is
+//! stopped, whatever became of the renewals. What must stay true: at most one handler of this worker runs
+//! for an execution, and however it ends, its place is free again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,21 +15,78 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Crew;
-use crate::Error;
 use crate::fabric::Work;
+
+/// How much sooner than the store a worker takes a lease for over: this part of it.
+const MARGIN: u32 = 10;
+/// Between two renewals that were made because some lease was taken away.
+const ALERTS: Duration = Duration::from_millis(50);
 
 /// Executions that a worker holds.
 #[derive(Default)]
-pub struct Held(Mutex<HashMap<ExecutionId, Lease>>);
+pub struct Held(Mutex<HashMap<ExecutionId, Arc<Lease>>>);
 
-struct Lease {
+/// One of them.
+pub struct Lease {
+    id: ExecutionId,
     fence: Fence,
-    renewed: Instant,
-    lost: CancellationToken,
+    renewed: Mutex<Instant>,
+    ttl: Duration,
+    /// It is held no longer, or must not be written for.
+    pub lost: CancellationToken,
+    /// Its handler has ended.
+    ended: CancellationToken,
+    /// The handler of the lease before it, under which this worker held the same execution.
+    before: Option<CancellationToken>,
+}
+
+impl Lease {
+    /// Waits until the handler of an earlier lease of the same execution has ended.
+    pub async fn turn(&self) {
+        if let Some(before) = &self.before {
+            before.cancelled().await;
+        }
+    }
+
+    /// Waits until it has run out by the worker's own clock, however often it is renewed meanwhile.
+    pub async fn run_out(&self) {
+        loop {
+            let renewed = *self.renewed.lock().expect("no holder of this lock panics");
+            let until = renewed + (self.ttl / MARGIN * (MARGIN - 1));
+            if until <= Instant::now() {
+                return tracing::warn!(id = %self.id, "its lease could not be renewed in time");
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    }
+}
+
+/// A lease while there is a task for it. However that ends, the execution is held no longer.
+pub struct Kept {
+    crew: Arc<Crew>,
+    /// The lease.
+    pub lease: Arc<Lease>,
+}
+
+impl Kept {
+    /// Holds an execution for a task.
+    pub fn new(crew: Arc<Crew>, work: &Work) -> Self {
+        let lease = crew.held.hold(work.id, work.fence, crew.settings.lease);
+        Self { crew, lease }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.lease.lost.cancel();
+        self.lease.ended.cancel();
+        self.crew.held.remove(&self.lease);
+        self.crew.freed.notify_one();
+    }
 }
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Lease>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Arc<Lease>>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
@@ -34,80 +95,81 @@ impl Held {
         self.lock().len()
     }
 
-    /// Holds one more; the token fires when it is lost.
-    pub fn add(&self, work: &Work) -> CancellationToken {
-        self.hold(work.id, work.fence)
-    }
-
-    fn hold(&self, id: ExecutionId, fence: Fence) -> CancellationToken {
-        let lost = CancellationToken::new();
-        let lease = Lease { fence, renewed: Instant::now(), lost: lost.clone() };
-        self.lock().insert(id, lease);
-        lost
+    /// Holds one more. A lease of the same execution that is still held is lost: it was given anew.
+    fn hold(&self, id: ExecutionId, fence: Fence, ttl: Duration) -> Arc<Lease> {
+        let mut held = self.lock();
+        let earlier = held.get(&id);
+        let before = earlier.map(|lease| {
+            tracing::info!(%id, "it was claimed anew; the handler of the lease before is stopped");
+            lease.lost.cancel();
+            lease.ended.clone()
+        });
+        let lease = Arc::new(Lease {
+            id,
+            fence,
+            renewed: Mutex::new(Instant::now()),
+            ttl,
+            lost: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            before,
+        });
+        held.insert(id, Arc::clone(&lease));
+        lease
     }
 
     /// Holds it no longer. If it was claimed anew meanwhile, that lease is another.
-    pub fn remove(&self, id: ExecutionId, fence: Fence) {
+    fn remove(&self, lease: &Arc<Lease>) {
         let mut held = self.lock();
-        if held.get(&id).is_some_and(|lease| lease.fence == fence) {
-            held.remove(&id);
+        if held.get(&lease.id).is_some_and(|other| Arc::ptr_eq(other, lease)) {
+            held.remove(&lease.id);
         }
     }
 
-    fn all(&self) -> Vec<(ExecutionId, Fence)> {
+    fn all(&self) -> Vec<Arc<Lease>> {
         let held = self.lock();
-        let kept = held.iter().filter(|(_, lease)| !lease.lost.is_cancelled());
-        kept.map(|(id, lease)| (*id, lease.fence)).collect()
-    }
-
-    fn renewed(&self, id: ExecutionId, fence: Fence, at: Instant) {
-        if let Some(lease) = self.lock().get_mut(&id).filter(|lease| lease.fence == fence) {
-            lease.renewed = at;
-        }
-    }
-
-    fn lose(&self, id: ExecutionId, fence: Fence, why: &Error) {
-        if let Some(lease) = self.lock().get(&id).filter(|lease| lease.fence == fence) {
-            tracing::info!(%id, %why, "the execution is no longer ours");
-            lease.lost.cancel();
-        }
-    }
-
-    /// Gives up leases that cannot be held any more, whatever the store says.
-    fn lose_overdue(&self, ttl: Duration) {
-        for (id, lease) in self.lock().iter().filter(|(_, lease)| lease.renewed.elapsed() >= ttl) {
-            if !lease.lost.is_cancelled() {
-                tracing::warn!(%id, "its lease could not be renewed in time");
-                lease.lost.cancel();
-            }
-        }
+        held.values().filter(|lease| !lease.lost.is_cancelled()).map(Arc::clone).collect()
     }
 }
 
-/// Renews all leases, each after a third of its time, until nothing is held any more and nothing
-/// will be.
+/// Renews all leases, each after a third of its time and when one was taken away, until nothing is held
+/// any more and nothing will be.
 pub async fn keep(crew: Arc<Crew>) {
     let ttl = crew.settings.lease;
     let mut pause = ttl / 3;
+    let mut seen = crew.fabric.taken();
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = alerted(&crew, seen) => {}
             () = crew.tasks.wait() => return,
         }
+        seen = crew.fabric.taken();
         let begun = Instant::now();
-        let mut failed = false;
-        for chunk in crew.held.all().chunks(BATCH_MAX) {
-            failed |= !renew(&crew, chunk, begun).await;
-        }
-        crew.held.lose_overdue(ttl);
+        let renewed = tokio::time::timeout(ttl / 3, renew_all(&crew, begun)).await;
         // Until the store answers again, ask more often.
-        pause = if failed { ttl / 12 } else { ttl / 3 };
+        pause = if renewed.unwrap_or(false) { ttl / 3 } else { ttl / 12 };
     }
 }
 
-async fn renew(crew: &Crew, leases: &[(ExecutionId, Fence)], at: Instant) -> bool {
+/// Waits until a lease was taken away from somebody, which may be us.
+async fn alerted(crew: &Crew, seen: u64) {
+    tokio::time::sleep(ALERTS).await;
+    crew.fabric.await_taken(seen).await;
+}
+
+/// Renews what is held; whether the store answered.
+async fn renew_all(crew: &Crew, at: Instant) -> bool {
+    let mut answered = true;
+    for chunk in crew.held.all().chunks(BATCH_MAX) {
+        answered &= renew(crew, chunk, at).await;
+    }
+    answered
+}
+
+async fn renew(crew: &Crew, leases: &[Arc<Lease>], at: Instant) -> bool {
     let lease_ttl_ms = crew.settings.lease_ttl_ms();
-    let renews = leases.iter().map(|(id, fence)| Renew { id: *id, fence: *fence, lease_ttl_ms });
+    let renews =
+        leases.iter().map(|lease| Renew { id: lease.id, fence: lease.fence, lease_ttl_ms });
     let answers = match crew.fabric.renew(renews.collect()).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -115,33 +177,36 @@ async fn renew(crew: &Crew, leases: &[(ExecutionId, Fence)], at: Instant) -> boo
             return false;
         }
     };
-    for ((id, fence), answer) in leases.iter().zip(answers) {
+    for (lease, answer) in leases.iter().zip(answers) {
+        let id = lease.id;
         match answer {
-            Ok(()) => crew.held.renewed(*id, *fence, at),
+            Ok(()) => *lease.renewed.lock().expect("no holder of this lock panics") = at,
             Err(error) if error.retryable() => tracing::warn!(%id, %error, "cannot renew yet"),
-            Err(error) => crew.held.lose(*id, *fence, &error),
+            Err(why) => {
+                tracing::info!(%id, %why, "the execution is no longer ours");
+                lease.lost.cancel();
+            }
         }
     }
     true
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_end_of_an_earlier_lease_is_nothing_to_a_later_one() {
         let (held, id) = (Held::default(), ExecutionId::FIRST);
-        let fence = |lease_epoch| Fence { attempt_index: 0, lease_epoch };
-        held.hold(id, fence(1));
-        let later = held.hold(id, fence(3));
-        held.lose(id, fence(1), &Error::permanent("gone"));
-        held.remove(id, fence(1));
-        assert_eq!((held.all(), later.is_cancelled()), (vec![(id, fence(3))], false));
-        held.lose(id, fence(3), &Error::permanent("gone"));
-        assert!(later.is_cancelled());
-        held.remove(id, fence(3));
+        let lease = |lease_epoch| {
+            let fence = Fence { attempt_index: 0, lease_epoch };
+            held.hold(id, fence, Duration::from_secs(30))
+        };
+        let (first, second) = (lease(1), lease(3));
+        assert!(first.lost.is_cancelled() && !second.lost.is_cancelled());
+        held.remove(&first);
+        assert_eq!(held.all().iter().map(|lease| lease.fence).collect::<Vec<_>>(), [second.fence]);
+        held.remove(&second);
         assert_eq!(held.len(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! One piece of work: from being claimed to being reported or given back.
 
-use std::panic::AssertUnwindSafe;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,18 +16,26 @@ use ff_core::limits::{PROGRESS_BYTES_MAX, REASON_BYTES_MAX};
 use ff_core::policy::FailureClass;
 use ff_core::text::Category;
 use futures_util::FutureExt;
+use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Crew;
+use super::held::{Kept, Lease};
 use crate::context::Interrupt;
+use crate::error::Nature;
 use crate::fabric::{Report, Work};
 use crate::handler::Handled;
 use crate::journal::Journal;
 use crate::pauses::persistently;
 use crate::step::plain;
 use crate::{BoxError, Context, Error};
+
+/// How long prefetched work waits for a slot before it is released for other workers; if its attempt has
+/// little time, a part of that.
+const PREFETCH_WAIT: Duration = Duration::from_secs(1);
+const PREFETCH_PART: u32 = 4;
 
 /// How soon work of an unknown kind is looked at again: a worker that knows it may come.
 const UNKNOWN_AGAIN: Duration = Duration::from_secs(10);
@@ -48,43 +57,80 @@ enum Went {
 }
 
 /// Runs work when there is a slot for it, and says how it went.
-pub async fn run(crew: Arc<Crew>, work: Work, lost: CancellationToken) {
+pub async fn run(crew: Arc<Crew>, work: Work, kept: Kept) {
     let (id, fence) = (work.id, work.fence);
     let span = tracing::info_span!(
         "attempt", execution = %id, kind = %work.kind, lane = %work.lane,
         attempt = fence.attempt_index
     );
+    let lease = Arc::clone(&kept.lease);
+    let over_at = work.time_limit.map(|limit| Instant::now() + limit);
+    let patience =
+        work.time_limit.map_or(PREFETCH_WAIT, |limit| PREFETCH_WAIT.min(limit / PREFETCH_PART));
     let whole = async {
         let went = tokio::select! {
             // What could start is started: whoever drains waits for it.
-            slot = crew.slots.acquire() => {
+            slot = place(&crew, &lease) => {
                 let _slot = slot.expect("never closed");
                 let begun = Instant::now();
-                let went = start(&crew, work, &lost).await;
+                let started = AssertUnwindSafe(start(&crew, work, &lease, over_at)).catch_unwind().await;
                 crew.pace.took(begun.elapsed());
-                went
+                // What the handler held when it was stopped may panic while it is dropped.
+                started.unwrap_or_else(|panic| Went::Panicked(text_of(panic.as_ref())))
+            }
+            () = tokio::time::sleep(patience) => {
+                crew.pace.is_slow(&crew.settings);
+                Went::Unfinished
             }
             () = crew.draining.cancelled() => Went::Unfinished,
-            () = lost.cancelled() => Went::Lost,
+            () = lease.lost.cancelled() => Went::Lost,
         };
-        if let Some(report) = report_of(id, fence, went) {
-            say(&crew, report, &lost).await;
+        // So may an error while it is printed.
+        let report = catch_unwind(AssertUnwindSafe(|| report_of(id, fence, went)));
+        let report = report.unwrap_or_else(|panic| {
+            let said = format!("printing its error: {}", text_of(panic.as_ref()));
+            report_of(id, fence, Went::Panicked(said))
+        });
+        if let Some(report) = report {
+            say(&crew, report, &lease.lost).await;
         }
     };
+    let whole = AssertUnwindSafe(whole.instrument(span)).catch_unwind();
     tokio::select! {
-        () = whole.instrument(span) => {}
+        done = whole => if let Err(panic) = done {
+            tracing::error!(%id, panic = text_of(panic.as_ref()), "the task of a handler panicked");
+        },
         () = crew.dropped.cancelled() => {}
     }
-    crew.held.remove(id, fence);
-    crew.freed.notify_one();
+    drop(kept);
 }
 
-async fn start(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went {
+/// Waits for a place, and for an earlier handler of the same execution to be gone.
+async fn place<'c>(crew: &'c Crew, lease: &Lease) -> Result<SemaphorePermit<'c>, AcquireError> {
+    lease.turn().await;
+    crew.slots.acquire().await
+}
+
+/// Runs the handler, for as long as the worker holds the execution and its time lasts.
+async fn start(crew: &Arc<Crew>, work: Work, lease: &Lease, over_at: Option<Instant>) -> Went {
     tokio::select! {
-        went = work_on(crew, work, lost) => went,
-        () = overdue(lost, crew.settings.grace) => Went::Lost,
+        // The handler first: once it is lost, it may clean up until its next await.
+        biased;
+        went = work_on(crew, work, &lease.lost) => went,
+        () = lease.lost.cancelled() => Went::Lost,
+        () = lease.run_out() => Went::Lost,
         () = crew.ended.cancelled() => Went::Unfinished,
+        () = over(over_at) => Went::Lost,
     }
+}
+
+/// Waits until the attempt has used up its time: the store ends it.
+async fn over(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+    tracing::info!("the attempt has used up its time");
 }
 
 async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went {
@@ -114,12 +160,6 @@ async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went
             Interrupt::Stopped(error) => Went::Stopped(error),
         },
     }
-}
-
-/// Waits until a handler has had its time after its execution was lost.
-async fn overdue(lost: &CancellationToken, grace: Duration) {
-    lost.cancelled().await;
-    tokio::time::sleep(grace).await;
 }
 
 /// Gives back what no handler is here for, and says so where people look.
@@ -153,8 +193,8 @@ fn report_of(id: ExecutionId, fence: Fence, went: Went) -> Option<Report> {
             Some(Report::Complete(Complete { id, fence, result, encoding }))
         }
         Went::Handled(Err(error)) => {
-            let (category, class) = nature(&error);
-            fail(chain(&error), category, class)
+            let Nature { category, class } = Nature::of(&*error);
+            fail(chain(&error), category.unwrap_or_else(plain), class)
         }
         Went::Panicked(message) => {
             let reason = format!("the handler panicked: {message}");
@@ -167,11 +207,11 @@ fn report_of(id: ExecutionId, fence: Fence, went: Went) -> Option<Report> {
         // Another worker may have more luck with the store.
         Went::Stopped(error) if error.retryable() => {
             tracing::warn!(%error, "given back");
-            Some(Report::Release(Release { id, fence }))
+            Some(Report::Release(Release { id, fence, untaken: false }))
         }
         Went::Stopped(error) => fail(error.to_string(), category("steps"), FailureClass::Permanent),
         Went::Paused | Went::Lost => None,
-        Went::Unfinished => Some(Report::Release(Release { id, fence })),
+        Went::Unfinished => Some(Report::Release(Release { id, fence, untaken: false })),
     }
 }
 
@@ -189,13 +229,6 @@ fn says_that_it_is_lost(error: &Error) -> bool {
     lost.iter().any(|code| error.is(*code))
 }
 
-fn nature(error: &BoxError) -> (Category, FailureClass) {
-    match error.downcast_ref::<Error>() {
-        Some(known) => (known.category().cloned().unwrap_or_else(plain), known.class()),
-        None => (plain(), FailureClass::Transient),
-    }
-}
-
 /// An error with what caused it. Many errors repeat the text of their source at the end of their own:
 /// that is said once.
 fn chain(error: &BoxError) -> String {
@@ -203,7 +236,7 @@ fn chain(error: &BoxError) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let text = cause.to_string();
-        if !said.ends_with(&text) {
+        if !cause.is::<Nature>() && !said.ends_with(&text) {
             said.push_str(": ");
             said.push_str(&text);
         }
@@ -243,7 +276,7 @@ fn refused(report: &Report, error: &Error) -> Option<Report> {
     Some(Report::Fail(Fail { id, fence, reason, category, class }))
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "without a message".to_owned())

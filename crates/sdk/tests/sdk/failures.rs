@@ -92,24 +92,6 @@ async fn a_cancelled_execution_tells_its_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_does_not_listen_is_dropped() {
-    let (_, client) = open();
-    let running = worker(&client)
-        .handle("deaf", async |_: Context, _: u32| {
-            tokio::time::sleep(1000 * HOUR).await;
-            Ok::<_, Error>(())
-        })
-        .start()
-        .unwrap();
-    let made = create(&client, "deaf").await;
-    assert_eq!(made.wait(Duration::from_secs(1)).await.unwrap(), PublicState::Active);
-    made.cancel("enough").await.unwrap();
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(running.held(), 0);
-    running.stop().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_for_as_long_as_the_handler_runs() {
     let (engine, client) = open();
     let running = worker(&client)

@@ -5,6 +5,7 @@ mod children;
 mod clients;
 mod failures;
 mod flows;
+mod leases;
 mod steps;
 mod stops;
 
