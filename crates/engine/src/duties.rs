@@ -60,6 +60,12 @@ enum Tally {
     Skipped,
 }
 
+impl Tally {
+    fn of(done: bool) -> Self {
+        if done { Self::Processed } else { Self::Skipped }
+    }
+}
+
 /// What a tick did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {

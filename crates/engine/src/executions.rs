@@ -312,18 +312,7 @@ impl Engine {
         search: Search,
         page: &Page,
     ) -> Result<(Vec<ExecutionSnapshot>, Option<After>), Error> {
-        match &page.after {
-            None | Some(After::Created(..)) => {}
-            Some(
-                After::Id(_)
-                | After::Number(_)
-                | After::Name(_)
-                | After::Uuid(_)
-                | After::Within(..),
-            ) => {
-                return Err(misplaced(format!("{:?}", page.after)));
-            }
-        }
+        newest_first(page)?;
         let now = self.backend.now().await?;
         let listing = self.backend.list(&Query::Executions(Box::new(search)), page).await?;
         match listing.rows {
@@ -387,8 +376,18 @@ impl Engine {
     }
 }
 
+/// Refuses a position that is not one of a listing by time.
+pub(crate) fn newest_first(page: &Page) -> Result<(), Error> {
+    match &page.after {
+        None | Some(After::Created(..)) => Ok(()),
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        ) => Err(misplaced(format!("{:?}", page.after))),
+    }
+}
+
 /// A place in another listing.
-pub(crate) fn misplaced(after: impl std::fmt::Display) -> Error {
+fn misplaced(after: impl std::fmt::Display) -> Error {
     let why = "is not a place in this listing; use one that it returned";
     Rejection::invalid(Code::InvalidInput, "after", after, why).into()
 }

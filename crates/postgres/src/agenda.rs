@@ -1,7 +1,7 @@
 //! Which duties have something to do, and whether anything can be claimed.
 //!
 //! A process that is killed between a commit and its wake-up tells nobody of it: claims that wait
-//! are woken once a second while something is ready.
+//! are woken once a second while something is ready or a delay is over.
 
 use ff_core::backend::{Agenda, Duty, Interest, StoreError};
 use ff_core::row::parse;
@@ -24,12 +24,12 @@ pub async fn agenda(
         let (duty, first) = (r.take("duty")?, r.take::<Option<i64>>("first_ms")?.map(Millis));
         if duty != READY {
             found.push((parse::<Duty>("duty", duty)?, first));
-        } else if first.is_some() {
+        } else if first.is_some_and(|first| first <= now) {
             signals.bump(Interest::Work);
         }
     }
     Ok(Agenda::new(now, found))
 }
 
-/// What the statement calls it that something can be claimed.
+/// What the statement calls it that something can be claimed, from some time on.
 const READY: &str = "ready";

@@ -13,6 +13,10 @@ use crate::{Options, Store};
 /// The least and the most of calm between two faults.
 const CALM_MS: (u64, u64) = (5_000, 10_000);
 
+/// The least and the most by which replies are late: twice what the clock is wrong by then. Slower ones
+/// would not be believed.
+const SKEW_MS: (u64, u64) = (10, 40);
+
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fault {
@@ -34,9 +38,12 @@ pub enum Fault {
     LoseReplies,
     /// Nothing that the database says reaches a server, the time included.
     StallDatabase,
+    /// The clock of a server is behind by some milliseconds: what it hears from its database is late, and
+    /// what it says is not.
+    SkewClock,
 }
 
-const ON_POSTGRES: [Fault; 11] = [
+const ON_POSTGRES: [Fault; 12] = [
     Fault::KillServer,
     Fault::PauseServer,
     Fault::RestartDatabase,
@@ -48,6 +55,7 @@ const ON_POSTGRES: [Fault; 11] = [
     Fault::LoseCommits,
     Fault::LoseReplies,
     Fault::StallDatabase,
+    Fault::SkewClock,
 ];
 
 const ON_SQLITE: [Fault; 5] = [
@@ -148,6 +156,13 @@ impl Weather<'_> {
                     line.stall_ms(i64::try_from(ms).unwrap_or(0));
                 }
                 sleep_ms(ms).await;
+            }
+            Fault::SkewClock => {
+                if let Some(line) = &server.back {
+                    line.delay_replies(dice.between(SKEW_MS.0, SKEW_MS.1));
+                    sleep_ms(dice.between(2_000, 8_000)).await;
+                    line.delay_replies(0);
+                }
             }
         }
         Ok(())

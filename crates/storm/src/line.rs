@@ -1,4 +1,4 @@
-//! A line between two parties that can be cut, lose replies, or stall.
+//! A line between two parties that can be cut, lose or delay replies, or stall.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ struct Control {
     commits_to_loss: AtomicU64,
     /// Until when no reply passes.
     stalled_until: AtomicI64,
+    /// By how much every reply is late.
+    delay_ms: AtomicU64,
     /// What chance comes from.
     chance: AtomicU64,
 }
@@ -60,6 +62,7 @@ impl Line {
             loses_percent: AtomicU64::new(0),
             commits_to_loss: AtomicU64::new(0),
             stalled_until: AtomicI64::new(0),
+            delay_ms: AtomicU64::new(0),
             chance: AtomicU64::new(1),
         });
         let shared = Arc::clone(&control);
@@ -94,6 +97,11 @@ impl Line {
     /// Loses the reply to the commit after `commits` others.
     pub fn lose_commit_after(&self, commits: u64) {
         self.control.commits_to_loss.store(commits + 1, Ordering::SeqCst);
+    }
+
+    /// Delays every reply from now on, and no question.
+    pub fn delay_replies(&self, ms: u64) {
+        self.control.delay_ms.store(ms, Ordering::SeqCst);
     }
 
     /// Lets no reply pass for a while.
@@ -136,6 +144,10 @@ impl Control {
             }
             while now() < self.stalled_until.load(Ordering::SeqCst) {
                 sleep_ms(STALL_POLL_MS).await;
+            }
+            match self.delay_ms.load(Ordering::SeqCst) {
+                0 => {}
+                ms => sleep_ms(ms).await,
             }
             if to.write_all(&chunk[..read]).await.is_err() {
                 return;

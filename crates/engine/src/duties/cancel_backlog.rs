@@ -15,7 +15,5 @@ pub const PLAN: DutyPlan = DutyPlan {
     woken: Some(Interest::Cancels),
     // Each ends a thousand members: the fewer in one transaction, the shorter it holds its rows.
     batch: 1,
-    tally: |reply| {
-        if matches!(reply, Reply::CancelOwed(_)) { Tally::Processed } else { Tally::Skipped }
-    },
+    tally: |reply| Tally::of(matches!(reply, Reply::CancelOwed(_))),
 };

@@ -17,11 +17,5 @@ pub const PLAN: DutyPlan = DutyPlan {
     interval: Duration::ZERO,
     woken: Some(Interest::Flows),
     batch: 200,
-    tally: |reply| {
-        if matches!(reply, Reply::DispatchCompletion(Dispatched::Advanced(_))) {
-            Tally::Processed
-        } else {
-            Tally::Skipped
-        }
-    },
+    tally: |reply| Tally::of(matches!(reply, Reply::DispatchCompletion(Dispatched::Advanced(_)))),
 };

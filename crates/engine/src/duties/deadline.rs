@@ -13,11 +13,5 @@ pub const PLAN: DutyPlan = DutyPlan {
     interval: Duration::ZERO,
     woken: None,
     batch: 500,
-    tally: |reply| {
-        if matches!(reply, Reply::ExpireExecution(true)) {
-            Tally::Processed
-        } else {
-            Tally::Skipped
-        }
-    },
+    tally: |reply| Tally::of(matches!(reply, Reply::ExpireExecution(true))),
 };

@@ -13,7 +13,5 @@ pub const PLAN: DutyPlan = DutyPlan {
     interval: Duration::from_secs(15),
     woken: None,
     batch: 100,
-    tally: |reply| {
-        if matches!(reply, Reply::ReconcileGroup(1..)) { Tally::Processed } else { Tally::Skipped }
-    },
+    tally: |reply| Tally::of(matches!(reply, Reply::ReconcileGroup(1..))),
 };

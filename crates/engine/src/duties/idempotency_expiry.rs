@@ -13,7 +13,5 @@ pub const PLAN: DutyPlan = DutyPlan {
     interval: Duration::from_mins(1),
     woken: None,
     batch: 500,
-    tally: |reply| {
-        if matches!(reply, Reply::ForgetKey(true)) { Tally::Processed } else { Tally::Skipped }
-    },
+    tally: |reply| Tally::of(matches!(reply, Reply::ForgetKey(true))),
 };

@@ -13,7 +13,7 @@ use ff_core::view::{EdgeSnapshot, ExecutionSnapshot, FlowSnapshot, FlowSummary};
 use ff_core::{EdgeId, Execution, ExecutionId, FlowId, Partition, Rejection};
 use tokio::time::Instant;
 
-use crate::executions::misplaced;
+use crate::executions::newest_first;
 use crate::{Engine, Error, deadline};
 
 /// Up to so many members, a flow and all its groups, at most one for each, are read at one moment.
@@ -141,18 +141,7 @@ impl Engine {
         search: FlowSearch,
         page: &Page,
     ) -> Result<(Vec<Flow>, Option<After>), Error> {
-        match &page.after {
-            None | Some(After::Created(..)) => {}
-            Some(
-                After::Id(_)
-                | After::Number(_)
-                | After::Name(_)
-                | After::Uuid(_)
-                | After::Within(..),
-            ) => {
-                return Err(misplaced(format!("{:?}", page.after)));
-            }
-        }
+        newest_first(page)?;
         let mut listing = self.backend.list(&Query::Flows(Box::new(search)), page).await?;
         let next = listing.next.take();
         Ok((flows(listing), next))

@@ -1,5 +1,5 @@
 -- When the first thing that each duty looks after is, or was, due. Each is the first entry of an
--- index. Behind them, whether anything can be claimed.
+-- index. Behind them, whether anything can be claimed, and when the first delay is over.
 select 'lease_expiry'::text as duty, (select min(check_at_ms) from ff_lease) as first_ms
 union all
 select 'attempt_timeout', (select min(due_ms) from ff_timer where kind = 'attempt_timeout')
@@ -28,4 +28,6 @@ select 'cancel_backlog', (select min(requested_at_ms) from ff_cancel_backlog)
 union all
 select 'dependency_reconciler', (select 0 from ff_edge_group where state = 'pending' limit 1)
 union all
-select 'ready', (select min(queue) from ff_ready)
+select 'ready', (select 0 from ff_ready limit 1)
+union all
+select 'ready', (select min(due_ms) from ff_timer where kind = 'delay')

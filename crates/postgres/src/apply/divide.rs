@@ -20,8 +20,10 @@ use super::rounds::Known;
 use super::{State, TRIES, Tape, locked, once};
 use crate::connection::Trouble;
 
-/// How long to look for what is free.
+/// How long to search for what is free.
 const SEARCH: Duration = Duration::from_secs(1);
+/// So many parts are tried however long they take: where the database is far away, each does.
+const PARTS_MIN: u32 = 24;
 /// How long to wait for the others then.
 const WAIT: Duration = Duration::from_millis(250);
 
@@ -51,11 +53,12 @@ struct Division<'b> {
 impl Division<'_> {
     /// Does what meets nobody.
     async fn search(&mut self) -> Result<(), StoreError> {
-        let until = Instant::now() + SEARCH;
+        let (begun, mut tried) = (Instant::now(), 0);
         let mut parts = halves(&(0..self.batch.len())).to_vec();
         while let Some(part) = parts.pop()
-            && Instant::now() < until
+            && (tried < PARTS_MIN || begun.elapsed() < SEARCH)
         {
+            tried += 1;
             if !self.is_behind(&part) && self.attempt(part.clone(), true).await? {
                 continue;
             }

@@ -64,48 +64,21 @@ enum Kind {
     Execution,
 }
 
-/// What a key locks, or what must be locked while it is read, if that comes after flows.
-fn kind(key: &Key) -> Option<Kind> {
+/// What a key locks, or what must be locked while it is read, if that comes after flows; and the first kind
+/// of lock that a batch with such keys learns of by reading them.
+fn locks(key: &Key) -> (Option<Kind>, Option<Kind>) {
     match key {
-        Key::Group(..) | Key::FreeGroup(..) => Some(Kind::Group),
-        Key::Execution(_) => Some(Kind::Execution),
+        Key::Group(..) => (Some(Kind::Group), None),
+        Key::FreeGroup(..) => (Some(Kind::Group), Some(Kind::Execution)),
+        Key::Execution(_) => (Some(Kind::Execution), None),
         // Installing a key that signs finds out whether it was read too early.
-        Key::Wait(key) => key.execution().map(|_| Kind::Execution),
-        Key::Flow(_)
-        | Key::FreeFlow(_)
-        | Key::Idempotency(..)
-        | Key::Consumer(_)
-        | Key::Step(..)
-        | Key::Stepped(..)
-        | Key::Input(_)
-        | Key::Unseen(_)
-        | Key::Groups(_)
-        | Key::Edge(..)
-        | Key::Pair(..)
-        | Key::Outgoing(..)
-        | Key::Incoming(..)
-        | Key::Reach(..)
-        | Key::Behind(..)
-        | Key::Members(_)
-        | Key::Dispatch(_)
-        | Key::Cancel(..)
-        | Key::Backlog(_)
-        | Key::Owed(_)
-        | Key::First(_) => None,
-    }
-}
-
-/// The first kind of lock that many who ask for such rows learn of by them.
-fn tells_of(key: &Key) -> Option<Kind> {
-    match key {
-        Key::Outgoing(..) | Key::Behind(..) => Some(Kind::Group),
-        Key::FreeGroup(..) | Key::Incoming(..) | Key::Members(_) | Key::Owed(_) | Key::First(_) => {
-            Some(Kind::Execution)
+        Key::Wait(key) => (key.execution().map(|_| Kind::Execution), None),
+        Key::Outgoing(..) | Key::Behind(..) => (None, Some(Kind::Group)),
+        Key::Incoming(..) | Key::Members(_) | Key::Owed(_) | Key::First(_) => {
+            (None, Some(Kind::Execution))
         }
         Key::Flow(_)
         | Key::FreeFlow(_)
-        | Key::Group(..)
-        | Key::Execution(_)
         | Key::Idempotency(..)
         | Key::Consumer(_)
         | Key::Step(..)
@@ -118,8 +91,7 @@ fn tells_of(key: &Key) -> Option<Kind> {
         | Key::Reach(..)
         | Key::Dispatch(_)
         | Key::Cancel(..)
-        | Key::Backlog(_)
-        | Key::Wait(_) => None,
+        | Key::Backlog(_) => (None, None),
     }
 }
 
@@ -161,8 +133,8 @@ pub async fn gather(
         if ahead.is_some() {
             missing.retain(|key| !matches!(key, Key::Execution(_)));
         } else if !anew {
-            let told = missing.iter().filter_map(tells_of).min();
-            missing.retain(|key| told.is_none() || kind(key) < told);
+            let learned = missing.iter().filter_map(|key| locks(key).1).min();
+            missing.retain(|key| learned.is_none() || locks(key).0 < learned);
         }
         let wanted = Wanted::new(missing);
         if wanted.locks().min().is_some_and(|first| Some(first) < last) {

@@ -117,7 +117,7 @@ async fn delays_that_another_claim_holds_are_looked_at_again_soon() {
 }
 
 #[tokio::test]
-async fn claims_are_woken_once_a_second_while_something_is_ready() {
+async fn claims_are_woken_once_a_second_while_something_is_ready_or_due() {
     let stores = Stores::new();
     let (here, there) = (stores.open().await, stores.open().await);
     let backend = here.store.backend.as_ref();
@@ -134,6 +134,13 @@ async fn claims_are_woken_once_a_second_while_something_is_ready() {
     assert!(woken().await);
     db.execute("delete from ff_ready", &[]).await.unwrap();
     assert!(!woken().await);
+    let there = stores.open().await;
+    let delayed = Create { delay_ms: Some(50), ..draft(&there) };
+    create(there.store.backend.as_ref(), delayed).await;
+    drop(there);
+    assert!(!woken().await, "it is not due");
+    here.pass(50);
+    assert!(woken().await);
 }
 
 #[tokio::test]
