@@ -80,6 +80,11 @@ impl StoreError {
         }
     }
 
+    /// What one call of a batch is answered when this error ended it for that call.
+    pub fn rejection(&self) -> Rejection {
+        Rejection::new(self.code(), self.to_string())
+    }
+
     /// The stable code.
     pub fn code(&self) -> Code {
         match self {

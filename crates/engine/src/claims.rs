@@ -1,7 +1,7 @@
 //! Claims: asks that arrive together are served together, and a claim whose caller has gone is
 //! released at once instead of running out its lease.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,7 +152,19 @@ async fn drive(
     }
 }
 
-async fn serve(backend: &dyn Backend, shared: &Shared, batch: Vec<Ask>, finish: &Batcher) {
+async fn serve(backend: &dyn Backend, shared: &Shared, mut batch: Vec<Ask>, finish: &Batcher) {
+    // Of several under one claim id the last is served: the callers of the others may have left, and what
+    // they are given is released. They ask again.
+    let last: HashMap<_, _> =
+        batch.iter().enumerate().map(|(at, ask)| (ask.ask.claim_id, at)).collect();
+    for (at, ask) in std::mem::take(&mut batch).into_iter().enumerate() {
+        if last[&ask.ask.claim_id] == at {
+            batch.push(ask);
+        } else {
+            let claimed = Unclaimed { work: Vec::new(), finish: finish.clone() };
+            drop(ask.reply.send(Ok(Given { claimed, beside: false, busy: true, next_in: None })));
+        }
+    }
     let asks: Vec<ClaimAsk> = batch.iter().map(|ask| ask.ask.clone()).collect();
     if asks.is_empty() {
         return;
@@ -187,7 +199,7 @@ impl Engine {
     /// process creates while a claim waits for it is handed out in the commit that creates it.
     pub async fn claim(&self, ask: ClaimAsk, wait: Duration) -> Result<Vec<Claimed>, Error> {
         ask.validate()?;
-        let deadline = deadline(wait);
+        let (deadline, call) = (deadline(wait), self.queues.shared.idle.call());
         let mut promised: Option<Place<'_>> = None;
         loop {
             let seen = self.backend.generation(Interest::Work);
@@ -211,7 +223,7 @@ impl Engine {
                 return Ok(claimed);
             }
             let nap = self.poll.min(given.next_in.unwrap_or(Duration::MAX));
-            let place = promised.take().unwrap_or_else(|| self.place(&ask));
+            let place = promised.take().unwrap_or_else(|| self.place(call, &ask));
             let (alone, started) = match self.idle(place, seen, deadline.min(now + nap)).await {
                 Left::Asked(Some(given)) => (false, given.take()),
                 // A batch may have leased work for this claim and lost its reply: scan once more.
@@ -229,9 +241,9 @@ impl Engine {
     }
 
     /// A place among the claims that idle.
-    fn place(&self, ask: &ClaimAsk) -> Place<'_> {
+    fn place(&self, call: u64, ask: &ClaimAsk) -> Place<'_> {
         let undo = Unclaimed { work: Vec::new(), finish: self.queues.finish.clone() };
-        self.queues.shared.idle.wait(ask.clone(), undo)
+        self.queues.shared.idle.wait(call, ask.clone(), undo)
     }
 
     /// Waits for something to be created here, or for a reason to scan again.

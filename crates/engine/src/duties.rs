@@ -49,6 +49,18 @@ pub struct DutyPlan {
     tally: fn(&Reply) -> Tally,
 }
 
+impl DutyPlan {
+    /// A duty that is called when something is due, and by nothing else.
+    const USUAL: Self = Self {
+        name: "",
+        duty: None,
+        interval: Duration::ZERO,
+        woken: None,
+        batch: 500,
+        tally: |_| Tally::Skipped,
+    };
+}
+
 /// What a checked item counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tally {

@@ -43,6 +43,9 @@ struct State {
 /// A claim that idles.
 struct Waiting {
     number: u64,
+    /// The call that it waits for; nothing once a later call waits under the same claim id, because its
+    /// caller has most likely given this one up.
+    call: Option<u64>,
     ask: ClaimAsk,
     reply: oneshot::Sender<Unclaimed>,
     undo: Unclaimed,
@@ -57,6 +60,10 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn is_free(&self) -> bool {
+        !self.asked && self.call.is_some()
+    }
+
     /// A batch that is about to go may give it something.
     fn promise(&mut self) -> Promise {
         (self.asked, self.thought_of) = (true, true);
@@ -95,14 +102,27 @@ impl Idle {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// Waits to be given something; `undo` knows how to give it back.
-    pub fn wait(&self, ask: ClaimAsk, undo: Unclaimed) -> Place<'_> {
+    /// A call that claims begins; its number.
+    pub fn call(&self) -> u64 {
+        let mut state = self.lock();
+        state.number += 1;
+        state.number
+    }
+
+    /// Waits on behalf of a call to be given something; `undo` knows how to give it back.
+    pub fn wait(&self, call: u64, ask: ClaimAsk, undo: Unclaimed) -> Place<'_> {
         let (reply, given) = oneshot::channel();
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
+        let mut call = Some(call);
+        for one in state.waiting.iter_mut().filter(|one| one.ask.claim_id == ask.claim_id) {
+            let earlier = if one.call < call { &mut one.call } else { &mut call };
+            *earlier = None;
+        }
         state.waiting.push(Waiting {
             number,
+            call,
             ask,
             reply,
             undo,
@@ -131,7 +151,8 @@ impl Idle {
             }
             let open = starts.iter().position(|start| start.has_room_for(create));
             let at = open.or_else(|| {
-                let free = |waiting: &&mut Waiting| !waiting.asked && suits(&waiting.ask, create);
+                let free =
+                    |waiting: &&mut Waiting| waiting.is_free() && suits(&waiting.ask, create);
                 let promise = state.waiting.iter_mut().find(free)?.promise();
                 starts.push(Start { promise, inputs: Vec::new() });
                 Some(starts.len() - 1)
@@ -159,7 +180,7 @@ impl Idle {
             return Asked(asked);
         }
         let mut state = self.lock();
-        for waiting in state.waiting.iter_mut().filter(|waiting| !waiting.asked) {
+        for waiting in state.waiting.iter_mut().filter(|waiting| waiting.is_free()) {
             let alike = |promise: &&Promise| promise.ask.looks_where(&waiting.ask);
             if asked.len() == ASKED_MAX {
                 break;

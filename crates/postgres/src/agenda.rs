@@ -22,14 +22,12 @@ pub async fn agenda(
     for row in connections.read(duty::agenda, Params::new()).await? {
         let mut r = Reader::new(&row);
         let (duty, first) = (r.take("duty")?, r.take::<Option<i64>>("first_ms")?.map(Millis));
-        if duty != READY {
-            found.push((parse::<Duty>("duty", duty)?, first));
-        } else if first.is_some_and(|first| first <= now) {
-            signals.bump(Interest::Work);
+        match duty {
+            "ready" | "delay" if first.is_none() => {}
+            "delay" if first > Some(now) => {}
+            "ready" | "delay" => signals.bump(Interest::Work),
+            duty => found.push((parse::<Duty>("duty", duty)?, first)),
         }
     }
     Ok(Agenda::new(now, found))
 }
-
-/// What the statement calls it that something can be claimed, from some time on.
-const READY: &str = "ready";

@@ -84,7 +84,9 @@ pub struct Tape {
     pins: Pins,
     /// The same, once the reply to their commit was lost.
     lost: Pins,
-    /// Whom commits whose replies were lost may concern.
+    /// Whether the reply to a commit was lost: what the batch did is not known before it is answered.
+    doubtful: bool,
+    /// Interests to notify after commits whose replies were lost.
     doubts: BTreeSet<Interest>,
 }
 
@@ -93,6 +95,7 @@ impl Tape {
     /// holds from now on. `place` is that of a command in the whole batch.
     fn lose(&mut self, trouble: &Trouble, set: &WriteSet, place: impl Fn(usize) -> usize) {
         if matches!(trouble, Trouble::Lost(_)) {
+            self.doubtful = true;
             let doubts = Interest::ALL.into_iter().filter(|interest| may_concern(set, *interest));
             self.doubts.extend(doubts);
             self.lost
@@ -357,7 +360,19 @@ async fn locked(
 ) -> Result<Vec<Outcome>, StoreError> {
     let done = until_done(state, batch, tape).await;
     state.settle(tape);
-    done
+    if !tape.doubtful {
+        return done;
+    }
+    // Nobody is answered that nothing was changed, once an earlier try may have been committed.
+    let in_doubt = |refused: Rejection| match refused.code {
+        Code::RetryExhausted => Rejection::new(Code::Transport, refused.message),
+        _ => refused, // not ours: it was decided over what is there
+    };
+    match done {
+        Ok(outcomes) => Ok(outcomes.into_iter().map(|one| one.map_err(in_doubt)).collect()),
+        Err(StoreError::RetryExhausted { cause }) => Err(StoreError::Transport { cause }),
+        Err(error) => Err(error),
+    }
 }
 
 async fn until_done(
@@ -418,11 +433,16 @@ async fn bisect(state: &State, batch: &[Command], cause: &str) -> Result<Vec<Out
     halve(state, batch).await
 }
 
-/// One half of a batch after the other.
+/// One half of a batch after the other: what fails one is no answer to the other.
 async fn halve(state: &State, batch: &[Command]) -> Result<Vec<Outcome>, StoreError> {
     let (first, second) = batch.split_at(batch.len() / 2);
-    let mut outcomes = Box::pin(locked(state, Cow::Borrowed(first), &mut Tape::default())).await?;
-    outcomes.extend(Box::pin(locked(state, Cow::Borrowed(second), &mut Tape::default())).await?);
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for half in [first, second] {
+        match Box::pin(locked(state, Cow::Borrowed(half), &mut Tape::default())).await {
+            Ok(done) => outcomes.extend(done),
+            Err(error) => outcomes.extend(half.iter().map(|_| Err(error.rejection()))),
+        }
+    }
     Ok(outcomes)
 }
 

@@ -28,7 +28,7 @@ statements! {
     duty { agenda }
     edge { behind incoming load outgoing pair put reach remove }
     event { flow history insert newest read remove tail unseen }
-    execution { enlist fate insert load lock put remove }
+    execution { enlist fate held insert load lock put remove }
     flow { due first free insert load lock members put remove take }
     group { due free load lock of_flow put remove }
     hot { cancel claim complete create finish start step wait }

@@ -301,7 +301,7 @@ impl Context {
     /// Does not come back once the execution is lost: no effect begins then.
     pub(crate) async fn unless_lost(&self) {
         if self.0.cancelled.is_cancelled() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

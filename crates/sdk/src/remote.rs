@@ -234,7 +234,9 @@ impl Fabric for Remote {
         let answer: RenewAnswer = self.caller.post("v1/leases/renew", &body).await?;
         let renewed = |renewal| match renewal {
             Renewal::Renewed { .. } => Ok(()),
-            Renewal::Lost { problem, .. } => Err(Error::from(*problem)),
+            Renewal::Lost { problem, .. } | Renewal::Retry { problem, .. } => {
+                Err(Error::from(*problem))
+            }
         };
         Ok(answer.results.into_iter().map(renewed).collect())
     }

@@ -203,7 +203,12 @@ impl Backend for Sqlite {
         while outcomes.len() < batch.len() {
             let (all, from) = (Arc::clone(&batch), outcomes.len());
             let done = self.writer.run(move |tx, state| apply::apply(tx, state, &all[from..]));
-            outcomes.extend(done.await?);
+            match done.await {
+                Ok(done) => outcomes.extend(done),
+                Err(error) if from == 0 => return Err(error),
+                // What was committed before is no part of what failed.
+                Err(error) => outcomes.resize(batch.len(), Err(error.rejection())),
+            }
         }
         Ok(outcomes)
     }

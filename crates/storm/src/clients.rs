@@ -5,7 +5,7 @@ mod operators;
 mod readers;
 mod signallers;
 mod stream;
-mod workers;
+pub mod workers;
 
 use ff_core::ExecutionId;
 use serde_json::Value;

@@ -103,6 +103,14 @@ pub enum Renewal {
         /// Why.
         problem: Box<Problem>,
     },
+    /// It is as it was, because its row was locked: renew it again, soon.
+    Retry {
+        /// Whose.
+        #[schema(value_type = String)]
+        execution_id: ExecutionId,
+        /// Why.
+        problem: Box<Problem>,
+    },
 }
 
 impl Renewal {
@@ -111,8 +119,12 @@ impl Renewal {
         match outcome {
             Ok(Renewed { lease_until }) => Self::Renewed { execution_id, lease_until },
             Err(refused) => {
-                let problem = Problem::from(refused).during("renew_lease");
-                Self::Lost { execution_id, problem: Box::new(problem) }
+                let problem = Box::new(Problem::from(refused).during("renew_lease"));
+                if problem.retryable {
+                    Self::Retry { execution_id, problem }
+                } else {
+                    Self::Lost { execution_id, problem }
+                }
             }
         }
     }

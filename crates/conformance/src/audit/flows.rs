@@ -124,7 +124,8 @@ fn may_run(tables: &Tables, id: ExecutionId) -> bool {
     x.counts.replays > 0 || matches!(ending, Ending::Skipped { .. })
 }
 
-/// No group that still waits, of what can still run, lost an upstream because another group did not need it any more.
+/// No group that still waits, of what can still run, lost an upstream because another group did not need it
+/// any more.
 fn check_needed(tables: &Tables, edge: &Edge) {
     let Some(upstream) = tables.executions.get(&edge.upstream) else { return };
     let State::Terminal(Terminal { ending, at, .. }) = &upstream.state else { return };

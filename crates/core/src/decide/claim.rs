@@ -149,10 +149,8 @@ impl Claim {
         if until <= active.lease.until {
             return Change::none(leased(x, active));
         }
-        let mut active = active.clone();
-        active.lease.renewed_at = at;
-        active.lease.until = until;
-        let mut renewed = x.clone();
+        let (mut renewed, mut active) = (x.clone(), active.clone());
+        (active.lease.renewed_at, active.lease.until) = (at, until);
         renewed.state = State::Active(active.clone());
         let reply = leased(&renewed, &active);
         Change { reply, effects: Effects { execution: Some(renewed), ..Effects::default() } }

@@ -1,7 +1,5 @@
 //! Attempt timeout: an attempt that took too long fails, and may be retried.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
@@ -10,8 +8,6 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "attempt_timeout",
     duty: Some(Duty::AttemptTimeout),
-    interval: Duration::ZERO,
-    woken: None,
-    batch: 500,
     tally: |reply| Tally::of(matches!(reply, Reply::TimeOutAttempt(Some(_)))),
+    ..DutyPlan::USUAL
 };

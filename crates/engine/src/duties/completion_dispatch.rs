@@ -2,8 +2,6 @@
 //!
 //! The process that ends a member is woken at once; others find what it left behind.
 
-use std::time::Duration;
-
 use ff_core::Interest;
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
@@ -14,8 +12,8 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "completion_dispatch",
     duty: Some(Duty::CompletionDispatch),
-    interval: Duration::ZERO,
     woken: Some(Interest::Flows),
     batch: 200,
     tally: |reply| Tally::of(matches!(reply, Reply::DispatchCompletion(Dispatched::Advanced(_)))),
+    ..DutyPlan::USUAL
 };

@@ -1,7 +1,5 @@
 //! Deadline: an execution that took too long as a whole expires.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
@@ -10,8 +8,6 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "deadline",
     duty: Some(Duty::Deadline),
-    interval: Duration::ZERO,
-    woken: None,
-    batch: 500,
     tally: |reply| Tally::of(matches!(reply, Reply::ExpireExecution(true))),
+    ..DutyPlan::USUAL
 };

@@ -11,7 +11,7 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "dependency_reconciler",
     duty: Some(Duty::DependencyReconciler),
     interval: Duration::from_secs(15),
-    woken: None,
     batch: 100,
     tally: |reply| Tally::of(matches!(reply, Reply::ReconcileGroup(1..))),
+    ..DutyPlan::USUAL
 };

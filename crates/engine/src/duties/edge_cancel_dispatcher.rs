@@ -1,7 +1,5 @@
 //! Sibling cancellation: a group fired, and those of its upstreams that still run are cancelled.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::{Outcome, Reply};
 use ff_core::decide::sibling_cancel::SiblingsCancelled;
@@ -13,7 +11,6 @@ use crate::{Engine, Error};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "edge_cancel_dispatcher",
     duty: Some(Duty::EdgeCancelDispatcher),
-    interval: Duration::ZERO,
     woken: Some(Interest::Cancels),
     batch: 50,
     tally: |reply| match reply {
@@ -22,6 +19,7 @@ pub const PLAN: DutyPlan = DutyPlan {
         ) => Tally::Processed,
         _ => Tally::Skipped, // not ours: answers of other commands never come here
     },
+    ..DutyPlan::USUAL
 };
 
 /// What a round of sibling cancellation did.

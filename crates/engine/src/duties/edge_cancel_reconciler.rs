@@ -12,7 +12,6 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "edge_cancel_reconciler",
     duty: Some(Duty::EdgeCancelReconciler),
     interval: Duration::from_secs(10),
-    woken: None,
     batch: 50,
     tally: |reply| match reply {
         Reply::ReconcileSiblings(
@@ -20,4 +19,5 @@ pub const PLAN: DutyPlan = DutyPlan {
         ) => Tally::Processed,
         _ => Tally::Skipped, // not ours: answers of other commands never come here
     },
+    ..DutyPlan::USUAL
 };

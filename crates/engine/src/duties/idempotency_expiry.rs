@@ -11,7 +11,6 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "idempotency_expiry",
     duty: Some(Duty::IdempotencyExpiry),
     interval: Duration::from_mins(1),
-    woken: None,
-    batch: 500,
     tally: |reply| Tally::of(matches!(reply, Reply::ForgetKey(true))),
+    ..DutyPlan::USUAL
 };

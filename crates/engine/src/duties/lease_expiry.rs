@@ -1,7 +1,5 @@
 //! Lease expiry: work whose worker fell silent goes back to its queue.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 use ff_core::decide::lease_expiry::LeaseChecked;
@@ -11,9 +9,6 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "lease_expiry",
     duty: Some(Duty::LeaseExpiry),
-    interval: Duration::ZERO,
-    woken: None,
-    batch: 500,
     tally: |reply| {
         if matches!(reply, Reply::ExpireLease(LeaseChecked::Renewed)) {
             Tally::Refiled
@@ -23,4 +18,5 @@ pub const PLAN: DutyPlan = DutyPlan {
             Tally::Processed
         }
     },
+    ..DutyPlan::USUAL
 };

@@ -7,15 +7,13 @@ use std::time::Duration;
 use ff_core::limits::PROMOTE_BATCH_MAX;
 use ff_core::{Backend, StoreError};
 
-use super::{DutyPlan, Report, Tally};
+use super::{DutyPlan, Report};
 
 pub const PLAN: DutyPlan = DutyPlan {
     name: "promotion",
-    duty: None,
     interval: Duration::from_secs(5),
-    woken: None,
     batch: PROMOTE_BATCH_MAX,
-    tally: |_| Tally::Skipped,
+    ..DutyPlan::USUAL
 };
 
 /// A claim that asks for nothing only promotes.

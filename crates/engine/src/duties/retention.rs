@@ -12,8 +12,6 @@ pub const PLAN: DutyPlan = DutyPlan {
     name: "retention",
     duty: Some(Duty::Retention),
     interval: Duration::from_mins(1),
-    woken: None,
-    batch: 500,
     tally: |reply| {
         let flow = |trimmed: &FlowTrimmed| trimmed.flow || trimmed.members > 0;
         match reply {
@@ -22,4 +20,5 @@ pub const PLAN: DutyPlan = DutyPlan {
             _ => Tally::Skipped, // not ours: answers of other commands never come here
         }
     },
+    ..DutyPlan::USUAL
 };

@@ -1,7 +1,5 @@
 //! Suspension timeout: nobody came in time, and what was to happen then happens.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
@@ -10,8 +8,6 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "suspension_timeout",
     duty: Some(Duty::SuspensionTimeout),
-    interval: Duration::ZERO,
-    woken: None,
-    batch: 500,
     tally: |reply| Tally::of(matches!(reply, Reply::TimeOutSuspension(Some(_)))),
+    ..DutyPlan::USUAL
 };

@@ -1,7 +1,5 @@
 //! Waitpoint expiry: nobody suspended on a waitpoint in time, so nothing more arrives there.
 
-use std::time::Duration;
-
 use ff_core::backend::Duty;
 use ff_core::command::Reply;
 
@@ -10,8 +8,6 @@ use super::{DutyPlan, Tally};
 pub const PLAN: DutyPlan = DutyPlan {
     name: "waitpoint_expiry",
     duty: Some(Duty::WaitpointExpiry),
-    interval: Duration::ZERO,
-    woken: None,
-    batch: 500,
     tally: |reply| Tally::of(matches!(reply, Reply::ExpireWaitpoint(true))),
+    ..DutyPlan::USUAL
 };

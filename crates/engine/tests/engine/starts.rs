@@ -78,6 +78,18 @@ async fn a_claim_is_given_what_suits_it_and_no_more_than_it_asked_for() {
     assert_eq!(world.state(ids[2]).await, PublicState::Delayed);
 }
 
+/// The caller of the first may be gone without anybody noticing.
+#[tokio::test]
+async fn of_claims_under_one_id_the_last_is_given_what_is_created() {
+    let (engine, world) = world();
+    let ask = world.ask(1);
+    let first = idling(&engine, ask.clone()).await;
+    let repeat = idling(&engine, ask).await;
+    let id = engine.create_execution(world.draft()).await.unwrap().execution_id();
+    assert_eq!(given(repeat).await[0].leased.execution.id, id);
+    first.abort();
+}
+
 #[tokio::test]
 async fn claims_that_idle_share_what_is_created_together() {
     let (engine, world) = world();

@@ -28,6 +28,6 @@ select 'cancel_backlog', (select min(requested_at_ms) from ff_cancel_backlog)
 union all
 select 'dependency_reconciler', (select 0 from ff_edge_group where state = 'pending' limit 1)
 union all
-select 'ready', (select 0 from ff_ready limit 1)
+select 'ready', (select min(queue) from ff_ready)
 union all
-select 'ready', (select min(due_ms) from ff_timer where kind = 'delay')
+select 'delay', (select min(due_ms) from ff_timer where kind = 'delay')

@@ -4,10 +4,9 @@
 //! transaction anywhere can keep from happening. A scan that starts where the last one ended passes
 //! them over. A floor is a hint of this process. What the process files before it lowers it; what
 //! another process files before it is found by a scan from the very beginning, which is done before a
-//! claim comes back empty and every [`PERIOD`], and takes a small part of the time. Whatever is not
-//! certain drops all floors.
+//! claim comes back empty and every [`PERIOD`]. Whatever is not certain drops all floors.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -16,14 +15,9 @@ use uuid::Uuid;
 
 use crate::codec::partition;
 
-/// Between two scans from the beginning while there is enough to do.
+/// From the end of a scan from the beginning to the next one, while there is enough to do: the longest that
+/// what another process files before a floor can wait beside what is behind it.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same where such a scan takes long.
-const PERIOD_MAX: Duration = Duration::from_secs(1);
-/// A scan from the beginning that took `t` is not repeated before `t` times this has passed.
-const COST_FACTOR: u32 = 20;
-/// Scans whose shortest counts: one alone may have met with a busy machine.
-const SCANS: usize = 3;
 
 /// Where the queues begin.
 pub struct Heads {
@@ -43,8 +37,6 @@ struct Inner {
     dropped: bool,
     /// When the last scan from the beginning ended.
     scanned: Option<Instant>,
-    /// How long the last few took from the beginning, and from floors.
-    took: [VecDeque<Duration>; 2],
 }
 
 /// A position in a queue: rank, turn, and the partition and id of the execution.
@@ -75,23 +67,13 @@ impl Heads {
         let mut inner = self.lock();
         inner.filed.clear();
         inner.dropped = false;
-        let pause = inner.cost().saturating_mul(COST_FACTOR).clamp(PERIOD, PERIOD_MAX);
-        let due = !self.trusted || inner.scanned.is_none_or(|ended| ended.elapsed() >= pause);
+        let due = !self.trusted || inner.scanned.is_none_or(|ended| ended.elapsed() >= PERIOD);
         if due { BTreeMap::new() } else { inner.floors.clone() }
     }
 
-    /// A scan took so long, from the beginning or from floors: the difference is what passing over dead
-    /// entries costs.
-    pub fn scanned(&self, took: Duration, everywhere: bool) {
-        let mut inner = self.lock();
-        if everywhere {
-            inner.scanned = Some(Instant::now());
-        }
-        let last = &mut inner.took[usize::from(everywhere)];
-        last.push_back(took);
-        if last.len() > SCANS {
-            last.pop_front();
-        }
+    /// A scan from the beginning has ended.
+    pub fn scanned(&self) {
+        self.lock().scanned = Some(Instant::now());
     }
 
     /// A scan has left nothing before `reached`.
@@ -123,16 +105,6 @@ impl Heads {
 }
 
 impl Inner {
-    /// What a scan from the beginning costs beyond others, as far as is known.
-    fn cost(&self) -> Duration {
-        let [usual, whole] = &self.took;
-        if whole.len() < SCANS {
-            return Duration::ZERO;
-        }
-        let least = |took: &VecDeque<Duration>| took.iter().min().copied().unwrap_or_default();
-        least(whole).saturating_sub(least(usual))
-    }
-
     fn file(&mut self, queue: QueueId, row: Floor) {
         if let Some(floor) = self.floors.get_mut(&queue) {
             *floor = row.min(*floor);
@@ -158,7 +130,7 @@ mod tests {
 
     fn heads_at(turn: i64) -> Heads {
         let heads = Heads::new(true);
-        heads.scanned(Duration::ZERO, true);
+        heads.scanned();
         heads.raise(&BTreeMap::from([(QUEUE, floor_of(&row(turn)))]));
         heads
     }

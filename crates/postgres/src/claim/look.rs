@@ -1,7 +1,6 @@
 //! What a claim finds: due delays, work it was given before, and the heads of the queues.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use bytes::Bytes;
 use ff_core::ClaimAsk;
@@ -176,8 +175,6 @@ impl<'a> Look<'a> {
     /// The first flight: what the claims were given before, due delays, and the heads of the queues
     /// from their floors on.
     pub async fn first(&mut self, state: &State, session: &mut Session<'_>) -> Result<(), Trouble> {
-        let begun = Instant::now();
-        let everywhere = self.begin.is_empty();
         let claims: BTreeSet<Uuid> = self.asks.iter().map(|ask| ask.claim_id).collect();
         let ids = || Params::new().all(claims.iter().copied(), Type::UUID_ARRAY);
         let mut steps = vec![
@@ -189,7 +186,9 @@ impl<'a> Look<'a> {
         steps.extend(self.head_steps());
         let answers = session.fly(&steps).await?;
         drop(steps);
-        state.heads.scanned(begun.elapsed(), everywhere);
+        if self.begin.is_empty() {
+            state.heads.scanned();
+        }
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let (serving, held, promoted) = (next(), next(), next());
@@ -210,7 +209,6 @@ impl<'a> Look<'a> {
         state: &State,
         session: &mut Session<'_>,
     ) -> Result<bool, Trouble> {
-        let begun = Instant::now();
         self.begin.clear();
         self.spare = SPARE[1];
         let any = |ask: &&'a ClaimAsk| {
@@ -223,7 +221,7 @@ impl<'a> Look<'a> {
         steps.extend(self.groups.iter().map(any));
         let mut answers = session.fly(&steps).await?;
         drop(steps);
-        state.heads.scanned(begun.elapsed(), true);
+        state.heads.scanned();
         let any = answers.split_off(self.groups.len());
         self.read_heads(answers)?;
         self.find_passed(session).await?;

@@ -42,12 +42,7 @@ const NOTES: [(Interest, char); 3] =
 
 /// Counts what was committed, here and elsewhere, for those who wait.
 pub struct Signals {
-    work: watch::Sender<u64>,
-    events: watch::Sender<u64>,
-    flows: watch::Sender<u64>,
-    cancels: watch::Sender<u64>,
-    ends: watch::Sender<u64>,
-    taken: watch::Sender<u64>,
+    counts: [watch::Sender<u64>; Interest::ALL.len()],
     /// Whether others have yet to be told.
     untold: [AtomicBool; NOTES.len()],
     /// Something is to be told, or somebody began to wait.
@@ -74,12 +69,7 @@ impl Signals {
     /// Nothing has happened yet in `schema`.
     pub fn new(schema: &str) -> Arc<Self> {
         Arc::new(Self {
-            work: watch::Sender::new(0),
-            events: watch::Sender::new(0),
-            flows: watch::Sender::new(0),
-            cancels: watch::Sender::new(0),
-            ends: watch::Sender::new(0),
-            taken: watch::Sender::new(0),
+            counts: Interest::ALL.map(|_| watch::Sender::new(0)),
             untold: [const { AtomicBool::new(false) }; NOTES.len()],
             stir: Notify::new(),
             waiters: AtomicUsize::new(0),
@@ -92,14 +82,7 @@ impl Signals {
 
     /// Counts changes that concern `interest`.
     pub fn of(&self, interest: Interest) -> &watch::Sender<u64> {
-        match interest {
-            Interest::Work => &self.work,
-            Interest::Events => &self.events,
-            Interest::Flows => &self.flows,
-            Interest::Cancels => &self.cancels,
-            Interest::Ends => &self.ends,
-            Interest::Taken => &self.taken,
-        }
+        &self.counts[interest as usize]
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {
@@ -167,7 +150,8 @@ impl Signals {
     /// processes cannot reach us.
     pub async fn wait(&self, interest: Interest, seen: u64, poll: Duration) {
         if interest == Interest::Taken || !NOTES.iter().any(|(told, _)| *told == interest) {
-            // Nobody else would tell us; or they do if we idle, which whoever holds leases need not. The sender lives as long as we do, so waiting cannot fail.
+            // Other processes notify nobody of it, or only those that idle, not a worker that has work.
+            // The sender lives as long as we do, so waiting cannot fail.
             let _ = self.of(interest).subscribe().wait_for(|now| *now != seen).await;
             return;
         }

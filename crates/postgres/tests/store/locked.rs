@@ -8,10 +8,12 @@ use ff_backend_postgres::Options;
 use ff_conformance::World;
 use ff_core::backend::{Duty, WorkFilter};
 use ff_core::command::Command;
+use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::complete::Complete;
 use ff_core::decide::priority::ChangePriority;
 use ff_core::error::Code;
 use ff_core::execution::{Fence, Priority};
+use ff_core::flow::{CancellationPolicy, FlowWord};
 use ff_core::{ExecutionId, StoreError};
 use ff_engine::Engine;
 use serde_json::json;
@@ -155,8 +157,8 @@ async fn several_locked_rows_of_a_large_batch_hold_up_nobody_else() {
     let stores = Stores::new();
     let w = stores.open().await;
     let all = running(&w, MANY).await;
-    let locked = [3, 77, 130, 131, 200, 255];
-    let ids = locked.map(|at| all[at].0);
+    let locked: Vec<_> = (0..MANY).filter(|at| at % 4 == 3).collect();
+    let ids: Vec<_> = locked.iter().map(|at| all[*at].0).collect();
     let hand = hold(&stores, &ids).await;
     let batch: Vec<Command> = all.iter().map(|work| complete(*work).into()).collect();
     let outcomes = w.store.backend.apply(batch).await.unwrap();
@@ -197,6 +199,33 @@ async fn what_follows_a_command_on_a_locked_row_stays_behind_it() {
     assert_eq!(w.get(own).await.priority.get(), expected, "{outcomes:?}");
 }
 
+/// What fails one half of a batch that is divided is no answer to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_flow_is_cancelled_beside_another_with_a_locked_member() {
+    let stores = Stores::new();
+    let w = stores.open().await;
+    let nodes: Vec<_> = (0..MEMBERS).map(|n| format!("m{n}")).collect();
+    for locked in [0, 1] {
+        let flows =
+            [w.sketch(&nodes.join(" ")).submit().await, w.sketch(&nodes.join(" ")).submit().await];
+        let hand = hold(&stores, &[flows[locked].id("m7")]).await;
+        let cancel = |flow| -> Command {
+            CancelFlow { flow, policy: CancellationPolicy::All, reason: "stop".to_owned() }.into()
+        };
+        let batch = flows.iter().map(|drawn| cancel(drawn.flow)).collect();
+        let other = stores.open().await;
+        let outcomes = other.store.backend.apply(batch).await.unwrap();
+        hand.batch_execute("commit").await.unwrap();
+        let codes: Vec<_> = outcomes.into_iter().map(|one| one.err().map(|no| no.code)).collect();
+        let expected = [0, 1].map(|at| (at == locked).then_some(Code::RetryExhausted));
+        assert_eq!(codes, expected);
+        for (drawn, code) in flows.iter().zip(expected) {
+            let state = w.flow(drawn.flow).await.state.word();
+            assert_eq!(state == FlowWord::Cancelled, code.is_none());
+        }
+    }
+}
+
 /// From far away every part takes long, and most of the first ones are for finding the locked row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_goes_on_without_what_is_locked_also_from_far_away() {
@@ -208,6 +237,7 @@ async fn a_batch_goes_on_without_what_is_locked_also_from_far_away() {
     let made = w.batch(drafts.into_iter().map(Command::from).collect()).await;
     assert!(made.iter().all(Result::is_ok));
     let hand = hold(&stores, &ids[..1]).await;
+    // Beside a flow of its own, which the statement that finds locked rows does not see.
     line.stall("execution/load", u32::MAX, Duration::from_millis(130));
     let urgent = |id: &ExecutionId| ChangePriority { id: *id, priority: 5, version: None }.into();
     let outcomes = far.store.backend.apply(ids.iter().map(urgent).collect()).await.unwrap();

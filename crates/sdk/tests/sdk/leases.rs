@@ -110,7 +110,7 @@ struct Hung(Arc<AtomicBool>);
 impl Observer for Hung {
     async fn before(&self, call: Call<'_>) {
         if matches!(call, Call::Renew) && self.0.load(Ordering::SeqCst) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checker::{Lives, Violation, tell};
+use crate::clients::workers::RENEWED_MS;
 use crate::record::{Call, Ending, Fence, Order, Record, What};
 use crate::settled::Settled;
 
@@ -58,11 +59,13 @@ fn leases(id: ExecutionId, life: &[&Call], found: &mut Vec<Violation>) -> Vec<Le
             lease.until = lease.until.max(grant.until);
         }
     }
-    for call in life.iter().filter(|call| call.done()) {
+    for call in life {
         if let What::Renew { fence, until, .. } = &call.what
             && let Some(lease) = leases.get_mut(&fence.epoch)
         {
-            lease.until = lease.until.max(*until);
+            // One whose answer is not known may have ended the lease sooner than its claim would have.
+            let known = call.done() && *until > 0;
+            lease.until = if known { *until } else { lease.until.min(call.sent + RENEWED_MS) };
         }
     }
     leases.into_values().collect()

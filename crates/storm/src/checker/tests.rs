@@ -198,6 +198,19 @@ fn a_renewed_lease_is_valid_for_longer() {
 }
 
 #[test]
+fn a_lease_that_was_renewed_for_less_is_over_sooner() {
+    for until in [3_101, 0] {
+        let mut record = good();
+        let renew = What::Renew { id: id(), fence: fence(1), until };
+        let renew = call(100, if until > 0 { 101 } else { 4_000 }, renew);
+        record.calls =
+            vec![created(10), claimed((0, 20), 1, 5_000), renew, claimed((3_200, 3_300), 3, 9_000)];
+        record.readers.clear();
+        assert_eq!(rules(&record, &settled("active")), [""; 0], "{until}");
+    }
+}
+
+#[test]
 fn one_lease_for_two_claims_is_found() {
     let mut record = good();
     let mut again = claimed((0, 25), 1, 5_000);

@@ -11,6 +11,9 @@ use crate::record::{Ending, Fence, Grant, What};
 use crate::time::{now, sleep_ms};
 use crate::world::{Phase, Waiting, World, push};
 
+/// For how long leases are renewed: less than some were claimed for.
+pub const RENEWED_MS: i64 = 3_000;
+
 /// What a worker holds.
 #[derive(Clone, Debug)]
 pub struct Held {
@@ -213,7 +216,7 @@ async fn fail(world: &World, held: &Held, dice: &mut Dice) {
 async fn renew(world: &World, held: &Held) {
     let (id, fence) = (held.id, held.fence);
     let lease = json!({"execution_id": id.to_string(), "fence": fence_json(fence)});
-    let body = json!({"leases": [lease], "lease_ttl_ms": 3_000});
+    let body = json!({"leases": [lease], "lease_ttl_ms": RENEWED_MS});
     let request = Request::post("/v1/leases/renew", body);
     let what = |reply: &Reply| {
         // One that is lost has no time.

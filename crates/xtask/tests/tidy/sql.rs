@@ -12,6 +12,7 @@ const BACKENDS: [&str; 2] = ["crates/postgres/", "crates/sqlite/"];
 /// with a slash stands for all that is in it.
 const ONE_SIDED: &[(&str, &str)] = &[
     ("queries/ahead/", "a statement costs SQLite no round trip"),
+    ("queries/execution/held.sql", "SQLite locks the whole file"),
     ("queries/execution/lock.sql", "SQLite locks the whole file"),
     ("queries/execution/fate.sql", "a statement costs SQLite no round trip"),
     ("queries/execution/enlist.sql", "SQLite writes every column anyway"),

@@ -46,6 +46,7 @@ pub const HOT: &[(&str, By)] = &[
     ("event/unseen", By::Both),
     ("execution/enlist", By::Writers),
     ("execution/fate", By::Readers),
+    ("execution/held", By::Writers),
     ("execution/load", By::Both),
     ("execution/lock", By::Writers),
     ("execution/put", By::Writers),
