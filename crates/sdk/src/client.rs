@@ -5,6 +5,8 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use ff_core::decide::cancel::Cancel;
 use ff_core::decide::create::Created;
 use ff_core::decide::hold::Hold;
@@ -167,9 +169,16 @@ impl Handle {
         }
     }
 
-    /// Waits until it has ended, up to `wait`; the state it is in then.
+    /// Waits until it has ended, up to `wait`, however long that is; the state it is in then.
     pub async fn wait(&self, wait: Duration) -> Result<PublicState, Error> {
-        self.fabric.wait(self.id, wait).await
+        let begun = Instant::now();
+        loop {
+            let left = wait.saturating_sub(begun.elapsed());
+            let state = self.fabric.wait(self.id, left.min(ROUND)).await?;
+            if state.is_terminal() || begun.elapsed() >= wait {
+                return Ok(state);
+            }
+        }
     }
 
     /// Waits until it has ended, and reads its result. If it did not succeed, that is the error.

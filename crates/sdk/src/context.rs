@@ -200,12 +200,15 @@ impl Context {
 
     async fn sleep_to(&self, number: u32, until: impl Fn(Millis) -> Millis) {
         let name = name_of("sleep");
+        let recorded = self.0.journal.recall::<Millis>(number, StepKind::Sleep, &name);
+        let recorded = self.or_stop(recorded).await;
+        if recorded.is_some_and(|until| until <= self.0.work.claimed_at) {
+            return;
+        }
         let now = self.or_stop(persistently(|| self.0.fabric.now()).await).await;
-        let recorded: Option<Millis> =
-            self.or_stop(self.0.journal.recall(number, StepKind::Sleep, &name)).await;
         let (delay_until, steps) = match recorded {
             Some(until) if until <= now => return,
-            // Woken too early: by who took the execution over, perhaps.
+            // Woken too early, as by a replay.
             Some(until) => (until, Vec::new()),
             None => {
                 let until = until(now);

@@ -125,6 +125,12 @@ impl Error {
         self.0.hint.as_deref()
     }
 
+    /// Whether a server refuses what a request says, or how long it is, rather than who asks.
+    pub(crate) fn is_about_a_body(&self) -> bool {
+        let who = ["unauthorized", "origin_not_allowed"];
+        !self.retryable() && !self.code().is_some_and(|code| who.contains(&code))
+    }
+
     /// Whether the same call may succeed later.
     pub fn retryable(&self) -> bool {
         self.0.retryable

@@ -69,20 +69,23 @@ pub struct Work {
     pub may_have_steps: bool,
     /// How long the attempt may take from now on.
     pub time_limit: Option<Duration>,
+    /// When it was claimed, by the store's clock.
+    pub claimed_at: Millis,
 }
 
 impl From<Claimed> for Work {
     fn from(claimed: Claimed) -> Self {
         let leased = claimed.leased;
         let x = leased.execution;
-        let (failure, time_limit) = match &x.state {
+        let (failure, time_limit, claimed_at) = match &x.state {
             ff_core::State::Active(active) => {
                 let left = active.timeout_at.map(|at| at.since(active.lease.acquired_at));
-                (active.attempt.after.clone(), left.map(Duration::from_millis))
+                let left = left.map(Duration::from_millis);
+                (active.attempt.after.clone(), left, active.lease.acquired_at)
             }
             ff_core::State::Runnable(_)
             | ff_core::State::Suspended(_)
-            | ff_core::State::Terminal(_) => (None, None),
+            | ff_core::State::Terminal(_) => (None, None, x.updated_at),
         };
         Self {
             id: x.id,
@@ -98,6 +101,7 @@ impl From<Claimed> for Work {
             input: claimed.input.map(Payload::from),
             failure,
             time_limit,
+            claimed_at,
         }
     }
 }

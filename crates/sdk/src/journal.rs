@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::step::running;
 
 /// Steps that are kept before they are recorded for their own sake: a command holds a thousand.
 const KEPT_MAX: usize = 500;
@@ -37,6 +38,8 @@ struct Inner {
     bytes: usize,
     /// Taken, and to be recorded with the next one that cannot wait.
     pending: Vec<Step>,
+    /// The step inside of which another operation was asked for.
+    nested: Option<String>,
 }
 
 impl Journal {
@@ -45,7 +48,7 @@ impl Journal {
         let bytes = records.iter().map(|record| record.step.bytes.len()).sum();
         let recorded =
             records.into_iter().map(|record| (record.step.number, record.step)).collect();
-        Self(Mutex::new(Inner { recorded, next: 0, bytes, pending: Vec::new() }))
+        Self(Mutex::new(Inner { recorded, next: 0, bytes, pending: Vec::new(), nested: None }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -55,6 +58,7 @@ impl Journal {
     /// The number of the next step.
     pub fn number(&self) -> u32 {
         let mut inner = self.lock();
+        inner.nested = inner.nested.take().or_else(running);
         inner.next += 1;
         inner.next - 1
     }
@@ -68,6 +72,14 @@ impl Journal {
         name: &StepName,
     ) -> Result<Option<T>, Error> {
         let inner = self.lock();
+        if let Some(outer) = &inner.nested {
+            let said = format!(
+                "{kind} {:?} was taken inside of step {outer:?}: a step cannot hold another operation; take it \
+                 before or after the step",
+                name.as_str()
+            );
+            return Err(Error::permanent(said));
+        }
         let Some(step) = inner.recorded.get(&number) else { return Ok(None) };
         if (step.kind, &step.name) != (kind, name) {
             let said = format!(

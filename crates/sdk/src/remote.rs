@@ -189,8 +189,17 @@ fn wait_ms(wait: Duration) -> u64 {
 impl Fabric for Remote {
     async fn create(&self, creates: Vec<Create>) -> Result<Vec<Result<Created, Error>>, Error> {
         let mut answers = Vec::with_capacity(creates.len());
-        for chunk in creates.chunks(ff_core::limits::BATCH_MAX) {
-            let executions = chunk.iter().cloned().map(NewExecution::from).collect();
+        let mut rest = creates.into_iter().peekable();
+        while rest.peek().is_some() {
+            // With one more of the largest inputs, it is still a request that a server takes.
+            let (mut executions, mut bytes) = (Vec::new(), 0);
+            while executions.len() < ff_core::limits::BATCH_MAX
+                && bytes < reports::BYTES_MAX
+                && let Some(create) = rest.next()
+            {
+                bytes += create.input.len();
+                executions.push(NewExecution::from(create));
+            }
             let body = BatchRequest { executions };
             let answer: BatchAnswer = self.caller.post("v1/executions/batch", &body).await?;
             answers.extend(answer.results.into_iter().map(|outcome| match outcome {
@@ -455,5 +464,6 @@ fn work_of(mut claimed: ClaimedExecution, now: Millis) -> Result<Work, Error> {
         failure,
         may_have_steps: claimed.may_have_steps,
         time_limit,
+        claimed_at: now,
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ff_core::ExecutionId;
 use ff_core::execution::Failure;
 use ff_core::policy::{Backoff, Policy, RetryPolicy};
-use ff_core::step::StepKind;
+use ff_core::step::{Step, StepKind};
 use ff_core::text::{Category, StepName};
 use ff_core::time::Entropy;
 use serde::Serialize;
@@ -143,7 +143,8 @@ where
     let begun = Instant::now();
     let result = loop {
         context.unless_lost().await;
-        let error = match run.run(StepInfo { token, number, retries }).await {
+        let tried = run.run(StepInfo { token, number, retries });
+        let error = match RUNNING.scope(name.as_str().to_owned(), tried).await {
             Ok(result) => break result,
             Err(error) => error,
         };
@@ -153,9 +154,31 @@ where
         retries += 1;
     };
     let ran_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let step = journal.step((number, StepKind::Run, name), ran_ms, &result);
-    context.record(context.or_stop(step).await).await;
+    let step = context.or_stop(journal.step((number, StepKind::Run, name), ran_ms, &result)).await;
+    // What a later run reads, so that both go on from the same value. One that cannot be read back fails
+    // the execution for good: its effect took place.
+    let result = context.or_stop(read_back(&step)).await;
+    context.record(step).await;
     Ok(result)
+}
+
+fn read_back<T: DeserializeOwned>(step: &Step) -> Result<T, Error> {
+    serde_json::from_slice(&step.bytes).map_err(|error| {
+        let (number, name) = (step.number, step.name.as_str());
+        Error::permanent(format!(
+            "the result of step {number} {name:?} cannot be read back: {error}"
+        ))
+    })
+}
+
+tokio::task_local! {
+    /// The step whose closure is being run.
+    static RUNNING: String;
+}
+
+/// The name of the step inside of which this is called.
+pub fn running() -> Option<String> {
+    RUNNING.try_with(Clone::clone).ok()
 }
 
 /// The same rules that executions are retried by.

@@ -76,6 +76,32 @@ async fn large_results_that_come_together_reach_a_server() {
     worker.stop().await.unwrap();
 }
 
+/// What is in the way of a server takes less than the server would: only what it does not take fails.
+#[tokio::test]
+async fn a_batch_of_reports_that_is_refused_fails_only_what_is_too_large() {
+    const HANDS: usize = 24;
+    async fn job(ctx: Context, length: usize) -> Result<String> {
+        ctx.state::<tokio::sync::Barrier>().wait().await;
+        Ok("x".repeat(length))
+    }
+    let limits = ff_server::Limits { body_bytes_max: 100_000, ..ff_server::Limits::default() };
+    let place = stores::At::Http.open_with(limits).await;
+    let worker = place.fabric.worker("default").state(tokio::sync::Barrier::new(HANDS));
+    let worker = worker.handle("job", job).concurrency(HANDS).start().unwrap();
+    let lengths = (0..HANDS).map(|n| if n == 7 { 300_000 } else { 30_000 });
+    let drafts = lengths.map(|length| place.fabric.create("job", length).retries(3));
+    for (n, made) in place.fabric.create_many(drafts).await.unwrap().into_iter().enumerate() {
+        let made = made.unwrap();
+        let state = made.wait(Duration::from_mins(1)).await.unwrap();
+        assert_eq!(state == PublicState::Failed, n == 7, "{n}: {state}");
+        if n == 7 {
+            let failure = made.describe().await.unwrap().failure.unwrap();
+            assert_eq!(failure.category, "result");
+        }
+    }
+    worker.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn an_error_names_the_server_and_not_the_link() {
     let nowhere = FlowFabric::connect("http://127.0.0.1:1", None).unwrap();

@@ -44,6 +44,11 @@ impl Place {
 impl At {
     /// A new one.
     pub async fn open(self) -> Place {
+        self.open_with(ff_server::Limits::default()).await
+    }
+
+    /// A new one; if it is a server, within these bounds.
+    pub async fn open_with(self, limits: ff_server::Limits) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let url = match self {
             Self::File | Self::Http => {
@@ -62,7 +67,8 @@ impl At {
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let options = ff_server::Options::new(fabric.engine().unwrap().clone(), "sqlite");
+        let mut options = ff_server::Options::new(fabric.engine().unwrap().clone(), "sqlite");
+        options.limits = limits;
         let mut serving = JoinSet::new();
         serving.spawn(async {
             ff_server::serve(listener, options, std::future::pending()).await.unwrap();

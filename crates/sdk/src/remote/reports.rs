@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 10_000;
 
 /// Bytes in a request after which no more are added: with one more of the largest, and written as JSON,
 /// it is still one that a server takes.
-const BYTES_MAX: usize = 2 << 20;
+pub const BYTES_MAX: usize = 2 << 20;
 
 /// Requests under way.
 const REQUESTS: usize = 2;
@@ -64,23 +64,32 @@ async fn drive(caller: Caller, mut waiting: mpsc::Receiver<Waiting>) {
     }
 }
 
+/// Sends a batch. One that is refused as a whole is halved, until what is wrong with it stands alone.
 async fn send(caller: &Caller, batch: Vec<Waiting>) {
-    let (reports, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-    let body = ReportsRequest { reports: reports.into_iter().map(ff_wire::Report::from).collect() };
-    match caller.post::<ReportsAnswer>("v1/reports", &body).await {
-        Ok(answer) => {
-            for (reply, outcome) in replies.into_iter().zip(answer.results) {
-                let outcome = match outcome {
-                    ReportOutcome::Rejected { problem } => Err((*problem).into()),
-                    _ => Ok(()), // not ours: it is done, however it is called
-                };
-                // Whoever reported may be gone.
-                drop(reply.send(outcome));
+    let mut parts = vec![batch];
+    while let Some(mut part) = parts.pop() {
+        let reports =
+            part.iter().map(|(report, _)| ff_wire::Report::from(report.clone())).collect();
+        let answer = caller.post::<ReportsAnswer>("v1/reports", &ReportsRequest { reports }).await;
+        match answer {
+            Err(error) if part.len() > 1 && error.is_about_a_body() => {
+                let second = part.split_off(part.len() / 2);
+                parts.extend([second, part]);
             }
-        }
-        Err(error) => {
-            for reply in replies {
-                drop(reply.send(Err(error.clone())));
+            Err(error) => {
+                for (_, reply) in part {
+                    // Whoever reported may be gone.
+                    drop(reply.send(Err(error.clone())));
+                }
+            }
+            Ok(answer) => {
+                for ((_, reply), outcome) in part.into_iter().zip(answer.results) {
+                    let outcome = match outcome {
+                        ReportOutcome::Rejected { problem } => Err((*problem).into()),
+                        _ => Ok(()), // not ours: it is done, however it is called
+                    };
+                    drop(reply.send(outcome));
+                }
             }
         }
     }

@@ -228,3 +228,73 @@ async fn a_journal_that_is_too_large_is_refused_with_a_reason() {
     assert!(x.failure.unwrap().reason.contains("bytes of results"));
     running.stop().await.unwrap();
 }
+
+/// Half of it is lost when it is written down.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Lossy {
+    kept: u32,
+    #[serde(skip)]
+    lost: u32,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_receives_what_was_recorded_also_the_first_time() {
+    async fn job(ctx: Context, (): ()) -> Result<Vec<u32>> {
+        let seen = ctx.state::<Arc<Mutex<Vec<u32>>>>();
+        let lossy = ctx.step("lossy", async || Ok::<_, Error>(Lossy { kept: 1, lost: 7 })).await?;
+        let nothing = ctx.step("nothing", async || Ok::<_, Error>(Some(()))).await?;
+        seen.lock().unwrap().extend([lossy.kept, lossy.lost, u32::from(nothing.is_some())]);
+        ctx.sleep(HOUR).await;
+        Ok(seen.lock().unwrap().clone())
+    }
+    async fn lost(ctx: Context, (): ()) -> Result<u32> {
+        let step = ctx.step("no number", async || Ok::<_, Error>(f64::NAN)).await;
+        Ok(u32::from(step.is_ok()))
+    }
+    let (engine, client) = open();
+    let worker = worker(&client).state(Arc::new(Mutex::new(Vec::<u32>::new())));
+    let running = worker.handle("job", job).handle("lost", lost).start().unwrap();
+    let made = client.create("job", ()).await.unwrap();
+    assert_eq!(made.result::<Vec<u32>>().await.unwrap(), [1, 0, 0, 1, 0, 0]);
+    let made = client.create("lost", ()).retries(3).await.unwrap();
+    assert_eq!(made.ended().await.unwrap(), PublicState::Failed);
+    let x = engine.describe_execution(made.id()).await.unwrap().unwrap();
+    assert_eq!(x.counts.attempts, 1, "its effect took place");
+    let reason = x.failure.unwrap().reason;
+    assert!(reason.contains("step 0 \"no number\" cannot be read back"), "{reason}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_inside_of_a_step_is_refused_before_anything_runs() {
+    let (engine, client) = open();
+    let world = Arc::new(World::default());
+    let nested = async |ctx: Context, kind: String| -> Result<()> {
+        let world = ctx.state::<Arc<World>>();
+        let inside = async || {
+            match kind.as_str() {
+                "step" => drop(ctx.step("inner", || act(&world, "inner")).await?),
+                "sleep" => ctx.sleep(HOUR).await,
+                "now" => drop(ctx.now().await),
+                _ => drop(ctx.wait_for::<u32>("word").await?), // not ours: the last of four
+            }
+            world.note("after");
+            Ok::<_, ff_sdk::BoxError>(())
+        };
+        let caught = ctx.step("outer", inside).retries(3).await;
+        world.note(format!("{caught:?}"));
+        Ok(())
+    };
+    let running = worker(&client).state(Arc::clone(&world)).handle("nested", nested);
+    let running = running.start().unwrap();
+    for kind in ["step", "sleep", "now", "wait"] {
+        let made = client.create("nested", kind).retries(3).await.unwrap();
+        assert_eq!(made.ended().await.unwrap(), PublicState::Failed, "{kind}");
+        let x = engine.describe_execution(made.id()).await.unwrap().unwrap();
+        let reason = x.failure.unwrap().reason;
+        assert!(reason.contains("was taken inside of step \"outer\""), "{reason}");
+        assert_eq!(x.counts.attempts, 1);
+    }
+    assert_eq!(world.deeds(), [""; 0]);
+    running.stop().await.unwrap();
+}
