@@ -21,6 +21,8 @@ mod race;
 #[path = "../../examples/webhook_callback.rs"]
 mod webhook_callback;
 
+use std::time::Duration;
+
 use flowfabric::prelude::*;
 use flowfabric::{Client, FlowWord};
 use stores::every_place;
