@@ -264,7 +264,7 @@ fn changed(what: impl std::fmt::Display, seen: u64, version: u64) -> Rejection {
     Rejection { value: Some(version.to_string()), ..Rejection::new(Code::VersionConflict, said) }
 }
 
-/// `x` does not live the life that the command names, the one after `seen` replays.
+/// `x` was replayed since the caller read it, when it had been replayed `seen` times.
 fn replayed(x: &Execution, seen: u32) -> Rejection {
     let said = format!("{} was replayed {} times, not {seen}", x.id, x.counts.replays);
     Rejection::new(Code::VersionConflict, said).standing(x.standing())
@@ -481,7 +481,7 @@ fn fail_attempt(
     events.push(Event::new(x, at, event));
     let mut waiting = requeue(x, Next::Retry(failure), Some(wait), parting.how, at);
     waiting.counts.retries += 1;
-    // It came to an end of its own: leases lost before it are not lost in a row with later ones.
+    // A retried failure resets the count of consecutive lost leases.
     waiting.counts.reclaims = 0;
     let next_attempt_index = waiting.counts.attempts;
     let effects =

@@ -51,8 +51,8 @@ struct Waiting {
     undo: Unclaimed,
     /// Whether a batch that is under way may give it something.
     asked: bool,
-    /// Whether one ever might have, and may have failed after it did.
-    thought_of: bool,
+    /// Whether a batch may have leased work for this claim and lost its reply: it scans once more.
+    in_doubt: bool,
     /// Whether it waits for nothing but that batch.
     leaves: bool,
     /// What it has left with, if it could not wait for that batch.
@@ -66,7 +66,7 @@ impl Waiting {
 
     /// A batch that is about to go may give it something.
     fn promise(&mut self) -> Promise {
-        (self.asked, self.thought_of) = (true, true);
+        (self.asked, self.in_doubt) = (true, true);
         Promise { number: self.number, ask: self.ask.clone(), given: self.undo.another() }
     }
 }
@@ -127,7 +127,7 @@ impl Idle {
             reply,
             undo,
             asked: false,
-            thought_of: false,
+            in_doubt: false,
             leaves: false,
             gone: None,
         });
@@ -259,7 +259,7 @@ impl Start {
 
 /// How a claim left its place.
 pub enum Left<'i> {
-    /// No batch ever thought of it.
+    /// No batch has promised it anything.
     Alone,
     /// One may have started something for it, and this is what it said.
     Asked(Option<Unclaimed>),
@@ -287,8 +287,8 @@ impl<'i> Place<'i> {
             match state.find(self.number) {
                 Some(at) if state.waiting[at].asked => state.waiting[at].leaves = true,
                 Some(at) => {
-                    let thought_of = state.waiting.remove(at).thought_of;
-                    return if thought_of { Left::Asked(None) } else { Left::Alone };
+                    let in_doubt = state.waiting.remove(at).in_doubt;
+                    return if in_doubt { Left::Asked(None) } else { Left::Alone };
                 }
                 None => {}
             }

@@ -1,7 +1,7 @@
 //! Which duties have something to do, and whether anything can be claimed.
 //!
-//! A process that is killed between a commit and its wake-up tells nobody of it: claims that wait
-//! are woken once a second while something is ready or a delay is over.
+//! A process that is killed between a commit and its notification sends none: claims that wait are woken
+//! once a second while something is ready or a delay is over.
 
 use ff_core::backend::{Agenda, Duty, Interest, StoreError};
 use ff_core::row::parse;

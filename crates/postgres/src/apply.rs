@@ -235,7 +235,8 @@ fn concerns(set: &WriteSet, interest: Interest) -> bool {
     }
 }
 
-/// The same when it is not known whether it was written: a claim may hold a lease that it was not told of.
+/// The same when it is not known whether it was written: a claim may have been leased work in a commit whose
+/// reply was lost.
 fn may_concern(set: &WriteSet, interest: Interest) -> bool {
     let leased = || set.leases.iter().any(|write| write.before.is_none());
     concerns(set, interest) || interest == Interest::Work && leased()

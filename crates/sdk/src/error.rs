@@ -125,8 +125,8 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// Whether a server refuses what a request says, or how long it is, rather than who asks.
-    pub(crate) fn is_about_a_body(&self) -> bool {
+    /// Whether the same call is refused again, whoever makes it.
+    pub(crate) fn is_final(&self) -> bool {
         let who = ["unauthorized", "origin_not_allowed"];
         !self.retryable() && !self.code().is_some_and(|code| who.contains(&code))
     }
@@ -153,9 +153,9 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What it says of a handler's failure; a refusal by the engine has its code.
+    /// What it says of a failure, to be found also where the type of the error itself is hidden.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.code.is_none().then_some(&self.0.nature as _)
+        Some(&self.0.nature)
     }
 }
 

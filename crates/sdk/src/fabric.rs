@@ -71,6 +71,8 @@ pub struct Work {
     pub time_limit: Option<Duration>,
     /// When it was claimed, by the store's clock.
     pub claimed_at: Millis,
+    /// How long its lease lasts from now on, unless it is renewed.
+    pub lease_left: Duration,
 }
 
 impl From<Claimed> for Work {
@@ -79,9 +81,9 @@ impl From<Claimed> for Work {
         let x = leased.execution;
         let (failure, time_limit, claimed_at) = match &x.state {
             ff_core::State::Active(active) => {
-                let left = active.timeout_at.map(|at| at.since(active.lease.acquired_at));
-                let left = left.map(Duration::from_millis);
-                (active.attempt.after.clone(), left, active.lease.acquired_at)
+                let at = active.lease.renewed_at;
+                let left = active.timeout_at.map(|over| Duration::from_millis(over.since(at)));
+                (active.attempt.after.clone(), left, at)
             }
             ff_core::State::Runnable(_)
             | ff_core::State::Suspended(_)
@@ -102,6 +104,7 @@ impl From<Claimed> for Work {
             failure,
             time_limit,
             claimed_at,
+            lease_left: Duration::from_millis(leased.lease_until.since(claimed_at)),
         }
     }
 }

@@ -80,7 +80,9 @@ impl Journal {
             );
             return Err(Error::permanent(said));
         }
-        let Some(step) = inner.recorded.get(&number) else { return Ok(None) };
+        let Some(step) = inner.recorded.get(&number).cloned() else { return Ok(None) };
+        // What is read back is the user's, and may panic.
+        drop(inner);
         if (step.kind, &step.name) != (kind, name) {
             let said = format!(
                 "step {number} is recorded as {} {:?}, and the handler now takes {kind} {:?}",

@@ -169,7 +169,9 @@ fn transport(mut error: reqwest::Error) -> Error {
 
 fn unreadable(status: StatusCode, error: &serde_json::Error) -> Error {
     let said = format!("an answer ({status}) that cannot be read: {error}");
-    let retryable = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    // What is between us and the server may be in the middle of a change. A body is refused for good.
+    let refused = [StatusCode::BAD_REQUEST, StatusCode::PAYLOAD_TOO_LARGE];
+    let retryable = !status.is_success() && !refused.contains(&status);
     let hint = "Is this the address of a FlowFabric server, and of the same version?";
     Error::coded(Code::Transport.as_str(), said, hint, retryable)
 }
@@ -465,5 +467,6 @@ fn work_of(mut claimed: ClaimedExecution, now: Millis) -> Result<Work, Error> {
         may_have_steps: claimed.may_have_steps,
         time_limit,
         claimed_at: now,
+        lease_left: Duration::from_millis(claimed.lease_until.since(now)),
     })
 }

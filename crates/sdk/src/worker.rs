@@ -266,12 +266,13 @@ impl Running {
 
     /// Waits until it gives up by itself, because claiming is refused for good.
     pub async fn failed(&mut self) -> Error {
-        match self.claiming.take() {
-            Some(claiming) => match claiming.await {
-                Ok(Err(error)) => error,
-                Ok(Ok(())) | Err(_) => std::future::pending().await,
-            },
-            None => std::future::pending().await,
+        let Some(claiming) = self.claiming.as_mut() else { return std::future::pending().await };
+        let ended = claiming.await;
+        self.claiming = None;
+        match ended {
+            Ok(Err(error)) => error,
+            Ok(Ok(())) => std::future::pending().await,
+            Err(panic) => Error::permanent(format!("the task that claims has failed: {panic}")),
         }
     }
 }

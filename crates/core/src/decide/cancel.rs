@@ -1,7 +1,7 @@
 //! Cancel: by the holder of the lease, or by an operator from any state that is not terminal.
 //!
 //! Sent twice: cancelled again, and the first reason stays. An operator who comes after it ended
-//! otherwise is told how. Sent again after a replay, it does not end the life that follows.
+//! otherwise is told how. Sent again after a replay, it does not end the replayed run.
 
 use super::{OnExecution, Parting, Repeat, check_reason, end, holder, not_active};
 use crate::command::Traffic;
@@ -31,7 +31,7 @@ impl OnExecution for Cancel {
     const TRAFFIC: Traffic = Traffic::Admin;
     const REPEAT: Repeat = Repeat {
         by: "the fence, or `replays`: how often it had been replayed",
-        late: "`version_conflict` once it was replayed; the life that follows is not cancelled",
+        late: "`version_conflict` once it was replayed; the replayed run is not cancelled",
     };
 
     fn id(&self) -> ExecutionId {

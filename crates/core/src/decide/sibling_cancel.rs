@@ -1,8 +1,8 @@
 //! Cancel the siblings: a group fired, and it needs those of its upstreams that still run no more.
 //!
 //! One that another group keeps is spared: a group that has not fired and whose execution can still
-//! run, or one that fired and lets its upstreams run. What is cancelled with the others keeps nobody:
-//! what ran only for it goes too. A spared sibling goes on, whatever becomes of what it was spared for;
+//! run, or one that fired and lets its upstreams run. A sibling that the same transaction cancels spares
+//! none of its upstreams: what ran only for it is cancelled too. A spared sibling goes on, whatever becomes of what it was spared for;
 //! only a group that fires later and cancels what remains looks at it again. The flow is held, so that
 //! no edge is added and no group fires meanwhile. The group is taken only if nobody else holds it. A
 //! group is never half done: all its siblings are dealt with in one transaction, which also takes the

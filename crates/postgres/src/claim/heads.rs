@@ -96,7 +96,7 @@ impl Heads {
         }
     }
 
-    /// Rows may stand anywhere.
+    /// Forgets all floors: rows may have been filed before them.
     pub fn drop_floors(&self) {
         let mut inner = self.lock();
         inner.floors.clear();

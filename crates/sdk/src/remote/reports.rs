@@ -72,7 +72,7 @@ async fn send(caller: &Caller, batch: Vec<Waiting>) {
             part.iter().map(|(report, _)| ff_wire::Report::from(report.clone())).collect();
         let answer = caller.post::<ReportsAnswer>("v1/reports", &ReportsRequest { reports }).await;
         match answer {
-            Err(error) if part.len() > 1 && error.is_about_a_body() => {
+            Err(error) if part.len() > 1 && error.is_final() => {
                 let second = part.split_off(part.len() / 2);
                 parts.extend([second, part]);
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ff_core::limits::CLAIM_MAX;
 use ff_core::{ClaimAsk, Code};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::held::Kept;
@@ -76,9 +77,14 @@ pub async fn claim(crew: Arc<Crew>, ask: ClaimAsk) -> Result<(), Error> {
 /// Asks until there is an answer; again under the same id, because the work may have been given
 /// and the answer lost.
 async fn patiently(crew: &Crew, ask: &ClaimAsk) -> Result<Vec<Work>, Error> {
-    let mut pauses = Pauses::default();
+    let (mut pauses, begun) = (Pauses::default(), Instant::now());
+    let mut ask = ask.clone();
     loop {
-        let claimed = crew.fabric.claim(ask, WAIT).await;
+        if begun.elapsed() > crew.settings.lease + WAIT {
+            // Each repeat renews what was leased under this id; it may be that its answer cannot be delivered.
+            ask.claim_id = Uuid::now_v7();
+        }
+        let claimed = crew.fabric.claim(&ask, WAIT).await;
         *crew.trouble.lock().expect("no holder of this lock panics") = claimed.clone().err();
         match claimed {
             // An answer that cannot be read is something's between us and the server.

@@ -19,7 +19,7 @@ use crate::fabric::Work;
 
 /// How much sooner than the store a worker takes a lease for over: this part of it.
 const MARGIN: u32 = 10;
-/// Between two renewals that were made because some lease was taken away.
+/// The least between two renewals that are made because a lease was taken away.
 const ALERTS: Duration = Duration::from_millis(50);
 
 /// Executions that a worker holds.
@@ -30,8 +30,8 @@ pub struct Held(Mutex<HashMap<ExecutionId, Arc<Lease>>>);
 pub struct Lease {
     id: ExecutionId,
     fence: Fence,
-    renewed: Mutex<Instant>,
-    ttl: Duration,
+    /// Until when the worker may act on it, by its own clock.
+    until: Mutex<Instant>,
     /// It is held no longer, or must not be written for.
     pub lost: CancellationToken,
     /// Its handler has ended.
@@ -51,8 +51,7 @@ impl Lease {
     /// Waits until it has run out by the worker's own clock, however often it is renewed meanwhile.
     pub async fn run_out(&self) {
         loop {
-            let renewed = *self.renewed.lock().expect("no holder of this lock panics");
-            let until = renewed + (self.ttl / MARGIN * (MARGIN - 1));
+            let until = *self.until.lock().expect("no holder of this lock panics");
             if until <= Instant::now() {
                 return tracing::warn!(id = %self.id, "its lease could not be renewed in time");
             }
@@ -71,9 +70,15 @@ pub struct Kept {
 impl Kept {
     /// Holds an execution for a task.
     pub fn new(crew: Arc<Crew>, work: &Work) -> Self {
-        let lease = crew.held.hold(work.id, work.fence, crew.settings.lease);
+        let lease = crew.held.hold(work.id, work.fence, until(Instant::now(), work.lease_left));
         Self { crew, lease }
     }
+}
+
+/// Until when a worker acts on a lease that lasts so long from `at` on: it stops a little sooner than the
+/// store takes the lease away.
+fn until(at: Instant, lasts: Duration) -> Instant {
+    at + lasts / MARGIN * (MARGIN - 1)
 }
 
 impl Drop for Kept {
@@ -96,24 +101,23 @@ impl Held {
     }
 
     /// Holds one more. A lease of the same execution that is still held is lost: it was given anew.
-    fn hold(&self, id: ExecutionId, fence: Fence, ttl: Duration) -> Arc<Lease> {
+    fn hold(&self, id: ExecutionId, fence: Fence, until: Instant) -> Arc<Lease> {
         let mut held = self.lock();
-        let earlier = held.get(&id);
-        let before = earlier.map(|lease| {
-            tracing::info!(%id, "it was claimed anew; the handler of the lease before is stopped");
-            lease.lost.cancel();
-            lease.ended.clone()
-        });
+        let earlier = held.get(&id).map(Arc::clone);
         let lease = Arc::new(Lease {
             id,
             fence,
-            renewed: Mutex::new(Instant::now()),
-            ttl,
+            until: Mutex::new(until),
             lost: CancellationToken::new(),
             ended: CancellationToken::new(),
-            before,
+            before: earlier.as_ref().map(|lease| lease.ended.clone()),
         });
         held.insert(id, Arc::clone(&lease));
+        drop(held);
+        if let Some(earlier) = earlier {
+            tracing::info!(%id, "it was claimed anew; the handler of the lease before is stopped");
+            earlier.lost.cancel();
+        }
         lease
     }
 
@@ -136,11 +140,11 @@ impl Held {
 pub async fn keep(crew: Arc<Crew>) {
     let ttl = crew.settings.lease;
     let mut pause = ttl / 3;
-    let mut seen = crew.fabric.taken();
+    let (mut seen, mut rest) = (crew.fabric.taken(), ALERTS);
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = alerted(&crew, seen) => {}
+            () = alerted(&crew, seen, rest) => {}
             () = crew.tasks.wait() => return,
         }
         seen = crew.fabric.taken();
@@ -148,12 +152,14 @@ pub async fn keep(crew: Arc<Crew>) {
         let renewed = tokio::time::timeout(ttl / 3, renew_all(&crew, begun)).await;
         // Until the store answers again, ask more often.
         pause = if renewed.unwrap_or(false) { ttl / 3 } else { ttl / 12 };
+        // However often leases are taken away, a small part of the time goes into renewals.
+        rest = ALERTS.max(begun.elapsed() * 10);
     }
 }
 
-/// Waits until a lease was taken away from somebody, which may be us.
-async fn alerted(crew: &Crew, seen: u64) {
-    tokio::time::sleep(ALERTS).await;
+/// Rests, and waits until a lease was taken away from a worker, which may be this one.
+async fn alerted(crew: &Crew, seen: u64, rest: Duration) {
+    tokio::time::sleep(rest).await;
     crew.fabric.await_taken(seen).await;
 }
 
@@ -180,7 +186,10 @@ async fn renew(crew: &Crew, leases: &[Arc<Lease>], at: Instant) -> bool {
     for (lease, answer) in leases.iter().zip(answers) {
         let id = lease.id;
         match answer {
-            Ok(()) => *lease.renewed.lock().expect("no holder of this lock panics") = at,
+            Ok(()) => {
+                let until = until(at, crew.settings.lease);
+                *lease.until.lock().expect("no holder of this lock panics") = until;
+            }
             Err(error) if error.retryable() => tracing::warn!(%id, %error, "cannot renew yet"),
             Err(why) => {
                 tracing::info!(%id, %why, "the execution is no longer ours");
@@ -200,7 +209,7 @@ mod tests {
         let (held, id) = (Held::default(), ExecutionId::FIRST);
         let lease = |lease_epoch| {
             let fence = Fence { attempt_index: 0, lease_epoch };
-            held.hold(id, fence, Duration::from_secs(30))
+            held.hold(id, fence, Instant::now() + Duration::from_secs(30))
         };
         let (first, second) = (lease(1), lease(3));
         assert!(first.lost.is_cancelled() && !second.lost.is_cancelled());

@@ -92,7 +92,7 @@ pub async fn run(crew: Arc<Crew>, work: Work, kept: Kept) {
             report_of(id, fence, Went::Panicked(said))
         });
         if let Some(report) = report {
-            say(&crew, report, &lease.lost).await;
+            say(&crew, report, &lease).await;
         }
     };
     let whole = AssertUnwindSafe(whole.instrument(span)).catch_unwind();
@@ -100,6 +100,12 @@ pub async fn run(crew: Arc<Crew>, work: Work, kept: Kept) {
         done = whole => if let Err(panic) = done {
             tracing::error!(%id, panic = text_of(panic.as_ref()), "the task of a handler panicked");
         },
+        () = crew.dropped.cancelled() => {}
+    }
+    // It stays in the list until the handler of an earlier lease has ended, for a later lease to wait for.
+    lease.lost.cancel();
+    tokio::select! {
+        () = lease.turn() => {}
         () = crew.dropped.cancelled() => {}
     }
     drop(kept);
@@ -114,13 +120,14 @@ async fn place<'c>(crew: &'c Crew, lease: &Lease) -> Result<SemaphorePermit<'c>,
 /// Runs the handler, for as long as the worker holds the execution and its time lasts.
 async fn start(crew: &Arc<Crew>, work: Work, lease: &Lease, over_at: Option<Instant>) -> Went {
     tokio::select! {
-        // The handler first: once it is lost, it may clean up until its next await.
         biased;
-        went = work_on(crew, work, &lease.lost) => went,
-        () = lease.lost.cancelled() => Went::Lost,
+        // Before the handler is polled: a process that slept past its lease begins nothing.
         () = lease.run_out() => Went::Lost,
-        () = crew.ended.cancelled() => Went::Unfinished,
         () = over(over_at) => Went::Lost,
+        () = crew.ended.cancelled() => Went::Unfinished,
+        went = work_on(crew, work, &lease.lost) => went,
+        // After it: a handler that waits for the token may clean up until its next await.
+        () = lease.lost.cancelled() => Went::Lost,
     }
 }
 
@@ -205,7 +212,7 @@ fn report_of(id: ExecutionId, fence: Fence, went: Went) -> Option<Report> {
             None
         }
         // Another worker may have more luck with the store.
-        Went::Stopped(error) if error.retryable() => {
+        Went::Stopped(error) if !error.is_final() => {
             tracing::warn!(%error, "given back");
             Some(Report::Release(Release { id, fence, untaken: false }))
         }
@@ -246,7 +253,7 @@ fn chain(error: &BoxError) -> String {
 }
 
 /// Says it, and again while that may help and the lease may hold.
-async fn say(crew: &Crew, report: Report, lost: &CancellationToken) {
+async fn say(crew: &Crew, report: Report, lease: &Lease) {
     let said = persistently(|| crew.fabric.report(report.clone()));
     tokio::select! {
         said = said => match said {
@@ -258,17 +265,21 @@ async fn say(crew: &Crew, report: Report, lost: &CancellationToken) {
             Err(error) => {
                 tracing::warn!(%error, "the report was refused");
                 if let Some(fail) = refused(&report, &error) {
-                    Box::pin(say(crew, fail, lost)).await;
+                    Box::pin(say(crew, fail, lease)).await;
                 }
             }
         },
-        () = lost.cancelled() => tracing::info!("the report came too late"),
+        () = lease.lost.cancelled() => tracing::info!("the report came too late"),
+        () = lease.run_out() => {}
     }
 }
 
 /// What is said of an execution whose result cannot be kept: nobody else would have more luck with it.
 fn refused(report: &Report, error: &Error) -> Option<Report> {
     let Report::Complete(Complete { id, fence, .. }) = report else { return None };
+    if !error.is_final() {
+        return None;
+    }
     let mut reason = format!("its result was refused: {error}");
     truncate(&mut reason, REASON_BYTES_MAX);
     let category = Category::new("result").expect("a valid category");

@@ -88,6 +88,60 @@ async fn a_revoked_lease_that_the_same_worker_takes_again_runs_one_handler() {
     running.stop().await.unwrap();
 }
 
+/// A handler that cannot be stopped keeps later leases of its execution waiting, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_blocks_its_thread_is_never_run_beside_itself() {
+    async fn blocks(ctx: Context, _: u32) -> Result<()> {
+        let _inside = ctx.state::<Gauge>().enter();
+        std::thread::sleep(Duration::from_secs(3));
+        Ok(())
+    }
+    let (_, client) = open();
+    let gauge = Gauge::default();
+    let running = worker(&client).state(gauge.clone()).handle("job", blocks).start().unwrap();
+    let made = client.create("job", 1).await.unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2_800) {
+        // Whatever lease holds at this moment is taken away; the worker claims the execution again.
+        drop(made.revoke("it hangs").await);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    made.ended().await.unwrap();
+    let [begun, most, _] = gauge.read();
+    assert!(begun >= 2 && most == 1, "{begun} handlers, {most} at the same time");
+    running.stop().await.unwrap();
+}
+
+/// A store that does not answer reports.
+struct Mute(Arc<AtomicBool>);
+
+#[async_trait]
+impl Observer for Mute {
+    async fn before(&self, call: Call<'_>) {
+        if !matches!(call, Call::Claim) && self.0.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn after(&self, _: Call<'_>, _: bool) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_stops_when_its_leases_have_run_out_also_if_nothing_is_answered() {
+    let (_, client) = open();
+    let (gauge, mute) = (Gauge::default(), Arc::new(AtomicBool::new(false)));
+    let observed = Observed::new(Arc::clone(client.fabric()), Mute(Arc::clone(&mute)));
+    let lease = Duration::from_secs(20);
+    let running = worker(&Client::new(Arc::new(observed))).lease(lease).drain(Duration::ZERO);
+    let running = running.state(gauge.clone()).handle("job", endless).start().unwrap();
+    client.create("job", 1).await.unwrap();
+    eventually(|| gauge.read() == [1, 1, 1]).await;
+    mute.store(true, Ordering::SeqCst);
+    let stopped = tokio::time::timeout(2 * lease, running.stop()).await;
+    stopped.expect("it stops").unwrap();
+    assert_eq!(gauge.read(), [1, 1, 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_used_up_its_time_stops_its_handler() {
     let (_, client) = open();
