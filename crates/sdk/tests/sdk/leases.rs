@@ -93,7 +93,7 @@ async fn a_revoked_lease_that_the_same_worker_takes_again_runs_one_handler() {
 async fn a_handler_that_blocks_its_thread_is_never_run_beside_itself() {
     async fn blocks(ctx: Context, _: u32) -> Result<()> {
         let _inside = ctx.state::<Gauge>().enter();
-        std::thread::sleep(Duration::from_secs(3));
+        tokio::task::block_in_place(|| std::thread::sleep(Duration::from_secs(3)));
         Ok(())
     }
     let (_, client) = open();
