@@ -105,6 +105,20 @@ async fn a_batch_of_reports_that_is_refused_fails_only_what_is_too_large() {
 }
 
 #[tokio::test]
+async fn a_worker_whose_token_is_refused_says_so_and_ends() {
+    let token = Some("a-token-that-is-long-enough");
+    let place = stores::At::Http.open_within(ff_server::Limits::default(), token).await;
+    let idle = async |_: Context, (): ()| Ok::<_, Error>(());
+    let sound = place.fabric.worker("default").handle("job", idle).start().unwrap();
+    assert!(sound.health().is_ok());
+    sound.stop().await.unwrap();
+    let stranger = FlowFabric::connect(place.url(), Some("another-token".to_owned())).unwrap();
+    let worker = stranger.worker("default").handle("job", idle).run();
+    let refused = tokio::time::timeout(Duration::from_secs(20), worker).await.unwrap();
+    assert_eq!(refused.unwrap_err().code(), Some("unauthorized"));
+}
+
+#[tokio::test]
 async fn an_error_names_the_server_and_not_the_link() {
     let nowhere = FlowFabric::connect("http://127.0.0.1:1", None).unwrap();
     let error = nowhere.follow("http://127.0.0.1:1/v1/signals/c2VjcmV0", ()).await.unwrap_err();

@@ -49,6 +49,15 @@ impl At {
 
     /// A new one; if it is a server, within these bounds.
     pub async fn open_with(self, limits: ff_server::Limits) -> Place {
+        self.open_within(limits, None).await
+    }
+
+    /// The same; a server asks for a token.
+    pub async fn open_within(
+        self,
+        limits: ff_server::Limits,
+        token: Option<&'static str>,
+    ) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let url = match self {
             Self::File | Self::Http => {
@@ -69,12 +78,13 @@ impl At {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut options = ff_server::Options::new(fabric.engine().unwrap().clone(), "sqlite");
         options.limits = limits;
+        options.token = token.map(|token| ff_server::Token::new(token).unwrap());
         let mut serving = JoinSet::new();
         serving.spawn(async {
             ff_server::serve(listener, options, std::future::pending()).await.unwrap();
         });
         let behind = Some((fabric, serving));
-        let fabric = FlowFabric::connect(&url, None).unwrap();
+        let fabric = FlowFabric::connect(&url, token.map(str::to_owned)).unwrap();
         Place { fabric, url, behind, _directory: directory }
     }
 }

@@ -53,6 +53,62 @@ async fn a_failure_says_of_what_sort_it_is() {
     running.stop().await.unwrap();
 }
 
+/// Wraps an error, and shows it as its source or hides it behind its own.
+#[derive(Debug)]
+enum Wrapped {
+    Around(Error),
+    Transparent(Error),
+}
+
+impl std::fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Around(_) => f.write_str("while delivering"),
+            Self::Transparent(inner) => inner.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Wrapped {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Around(inner) => Some(inner),
+            Self::Transparent(inner) => inner.source(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_keeps_its_nature_in_whatever_wraps_it() {
+    fn fails() -> Result<Error, Error> {
+        Error::permanent("no address").with_category("customer")
+    }
+    let (engine, client) = open();
+    let running = worker(&client)
+        .handle("around", async |_: Context, _: u32| {
+            Err::<(), _>(Box::new(Wrapped::Around(fails()?)) as ff_sdk::BoxError)
+        })
+        .handle("transparent", async |_: Context, _: u32| {
+            Err::<(), _>(Box::new(Wrapped::Transparent(fails()?)) as ff_sdk::BoxError)
+        })
+        .handle("context", async |_: Context, _: u32| {
+            Err::<(), _>(fails()?.context("while delivering"))
+        })
+        .handle("step", async |ctx: Context, _: u32| {
+            let tried = async || Err::<(), _>(Wrapped::Around(fails().expect("a category")));
+            ctx.step("deliver", tried).retries(3).await
+        })
+        .start()
+        .unwrap();
+    let long = "while delivering: no address";
+    let said = [("around", long), ("transparent", "no address"), ("context", long), ("step", long)];
+    for (kind, said) in said {
+        let made = create(&client, kind).await;
+        assert_eq!(failure(&engine, &made).await, ("customer".into(), said.into(), 1), "{kind}");
+    }
+    running.stop().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_of_an_unknown_kind_waits_for_a_worker_that_knows_it() {
     let (engine, client) = open();
