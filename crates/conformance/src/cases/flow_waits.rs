@@ -45,6 +45,11 @@ pub async fn a_flow_of_suspended_members_is_blocked(w: Arc<World>) {
     w.complete(drawn.id("b"), fence).await.expect("it is held");
     w.dispatch().await;
     assert_eq!(seen().await, PublicFlowState::Blocked);
+    let drawn = w.sketch("a").submit().await;
+    let fence = w.start(drawn.id("a")).await;
+    w.delay(drawn.id("a"), fence, w.now().plus(1_000)).await.expect("it is held");
+    let delayed = w.buckets(drawn.flow).await.state(&w.flow(drawn.flow).await);
+    assert_eq!(delayed, PublicFlowState::Blocked);
 }
 
 /// Cancelling all ends a suspended member too, and signals to it are refused.
