@@ -74,8 +74,8 @@ impl Journal {
         let inner = self.lock();
         if let Some(outer) = &inner.nested {
             let said = format!(
-                "{kind} {:?} was taken inside of step {outer:?}: a step cannot hold another operation; take it \
-                 before or after the step",
+                "{kind} {:?} was taken inside of step {outer:?}: a step cannot hold another \
+                 operation; take it before or after the step",
                 name.as_str()
             );
             return Err(Error::permanent(said));

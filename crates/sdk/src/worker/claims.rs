@@ -81,7 +81,7 @@ async fn patiently(crew: &Crew, ask: &ClaimAsk) -> Result<Vec<Work>, Error> {
     let mut ask = ask.clone();
     loop {
         if begun.elapsed() > crew.settings.lease + WAIT {
-            // Each repeat renews what was leased under this id; it may be that its answer cannot be delivered.
+            // Each repeat renews what was leased under this id, although its answer may never arrive.
             ask.claim_id = Uuid::now_v7();
         }
         let claimed = crew.fabric.claim(&ask, WAIT).await;
