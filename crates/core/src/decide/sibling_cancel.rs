@@ -3,10 +3,10 @@
 //! One that another group keeps is spared: a group that has not fired and whose execution can still
 //! run, or one that fired and lets its upstreams run. A sibling that the same transaction cancels spares
 //! none of its upstreams: what ran only for it is cancelled too. A spared sibling goes on, whatever
-//! becomes of what it was spared for; only a group that fires later and cancels what remains looks at it again. The flow is held, so that
-//! no edge is added and no group fires meanwhile. The group is taken only if nobody else holds it. A
-//! group is never half done: all its siblings are dealt with in one transaction, which also takes the
-//! flag down and the row away.
+//! becomes of what it was spared for; only a group that fires later and cancels what remains decides
+//! on it again. The flow is locked, so that no edge is added and no group fires meanwhile. The group
+//! is taken only if no other transaction holds it. A group is never half done: all its siblings are
+//! dealt with in one transaction, which also takes the flag down and the row away.
 
 use std::collections::BTreeMap;
 
