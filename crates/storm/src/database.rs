@@ -31,6 +31,10 @@ const WASTE_NUMBER: &str = include_str!("../queries/waste_number.sql");
 const LOCK_EXECUTIONS: &str = include_str!("../queries/lock_executions.sql");
 /// Locks some flows.
 const LOCK_FLOWS: &str = include_str!("../queries/lock_flows.sql");
+/// Locks some leases.
+const LOCK_LEASES: &str = include_str!("../queries/lock_leases.sql");
+/// Locks what some executions wait for.
+const LOCK_GROUPS: &str = include_str!("../queries/lock_groups.sql");
 
 /// A database.
 pub enum Database {
@@ -97,7 +101,7 @@ impl Database {
             Self::Postgres { .. } => {
                 let client = self.session().await?;
                 client.batch_execute("begin").await?;
-                for statement in [LOCK_EXECUTIONS, LOCK_FLOWS] {
+                for statement in [LOCK_EXECUTIONS, LOCK_FLOWS, LOCK_LEASES, LOCK_GROUPS] {
                     client.query(statement, &[&i64::from(rows)]).await?;
                 }
                 sleep_ms(ms).await;

@@ -13,9 +13,11 @@ use crate::{Options, Store};
 /// The least and the most of calm between two faults.
 const CALM_MS: (u64, u64) = (5_000, 10_000);
 
-/// The least and the most by which replies are late: twice what the clock is wrong by then. Slower ones
-/// would not be believed.
-const SKEW_MS: (u64, u64) = (10, 40);
+/// The least and the most by which a server and its database hear each other late: twice what the clock of
+/// the server is wrong by then. Slower answers would not be believed.
+const SKEW_MS: (u64, u64) = (10, 46);
+/// For how long: a server asks for the time every ten seconds, and is wrong only from then on.
+const SKEW_LASTS_MS: (u64, u64) = (10_500, 13_000);
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,8 +40,8 @@ pub enum Fault {
     LoseReplies,
     /// Nothing that the database says reaches a server, the time included.
     StallDatabase,
-    /// The clock of a server is behind by some milliseconds: what it hears from its database is late, and
-    /// what it says is not.
+    /// The clock of a server is behind by some milliseconds, because what it hears from its database is
+    /// late and what it says is not; that of another is ahead, because what it says is late.
     SkewClock,
 }
 
@@ -157,15 +159,29 @@ impl Weather<'_> {
                 }
                 sleep_ms(ms).await;
             }
-            Fault::SkewClock => {
-                if let Some(line) = &server.back {
-                    line.delay_replies(dice.between(SKEW_MS.0, SKEW_MS.1));
-                    sleep_ms(dice.between(2_000, 8_000)).await;
-                    line.delay_replies(0);
-                }
-            }
+            Fault::SkewClock => self.skew_clocks(victim, dice).await,
         }
         Ok(())
+    }
+
+    /// One clock is behind, and the next one ahead; a server on its own has either by chance.
+    async fn skew_clocks(&self, victim: usize, dice: &mut Dice) {
+        let other = (victim + 1) % self.fleet.len();
+        let mut skewed = [(victim, 0, skew(dice)), (other, skew(dice), 0)];
+        if other == victim && dice.percent(50) {
+            skewed.swap(0, 1);
+        }
+        for (at, questions_ms, replies_ms) in skewed {
+            if let Some(line) = &self.fleet[at].back {
+                line.delay_questions(questions_ms);
+                line.delay_replies(replies_ms);
+            }
+        }
+        sleep_ms(dice.between(SKEW_LASTS_MS.0, SKEW_LASTS_MS.1)).await;
+        for line in self.fleet.iter().filter_map(|server| server.back.as_ref()) {
+            line.delay_questions(0);
+            line.delay_replies(0);
+        }
     }
 
     /// Several in a row, at every server.
@@ -177,6 +193,10 @@ impl Weather<'_> {
             sleep_ms(dice.between(50, 250)).await;
         }
     }
+}
+
+fn skew(dice: &mut Dice) -> u64 {
+    dice.between(SKEW_MS.0, SKEW_MS.1)
 }
 
 fn cut(server: &Server) {

@@ -44,8 +44,10 @@ struct Control {
     commits_to_loss: AtomicU64,
     /// Until when no reply passes.
     stalled_until: AtomicI64,
+    /// By how much every question is late.
+    questions_late_ms: AtomicU64,
     /// By how much every reply is late.
-    delay_ms: AtomicU64,
+    replies_late_ms: AtomicU64,
     /// What chance comes from.
     chance: AtomicU64,
 }
@@ -62,7 +64,8 @@ impl Line {
             loses_percent: AtomicU64::new(0),
             commits_to_loss: AtomicU64::new(0),
             stalled_until: AtomicI64::new(0),
-            delay_ms: AtomicU64::new(0),
+            questions_late_ms: AtomicU64::new(0),
+            replies_late_ms: AtomicU64::new(0),
             chance: AtomicU64::new(1),
         });
         let shared = Arc::clone(&control);
@@ -99,9 +102,14 @@ impl Line {
         self.control.commits_to_loss.store(commits + 1, Ordering::SeqCst);
     }
 
-    /// Delays every reply from now on, and no question.
+    /// Delays every question from now on.
+    pub fn delay_questions(&self, ms: u64) {
+        self.control.questions_late_ms.store(ms, Ordering::SeqCst);
+    }
+
+    /// Delays every reply from now on.
     pub fn delay_replies(&self, ms: u64) {
-        self.control.delay_ms.store(ms, Ordering::SeqCst);
+        self.control.replies_late_ms.store(ms, Ordering::SeqCst);
     }
 
     /// Lets no reply pass for a while.
@@ -120,15 +128,16 @@ impl Control {
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         tokio::select! {
-            () = Self::ask(from_client, to_server) => {}
+            () = self.ask(from_client, to_server) => {}
             () = self.answer(from_server, to_client) => {}
             _ = cuts.changed() => {}
         }
     }
 
-    async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    async fn ask(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
         let mut chunk = vec![0; CHUNK_BYTES];
         while let Ok(read @ 1..) = from.read(&mut chunk).await {
+            late(&self.questions_late_ms).await;
             if to.write_all(&chunk[..read]).await.is_err() {
                 return;
             }
@@ -145,10 +154,7 @@ impl Control {
             while now() < self.stalled_until.load(Ordering::SeqCst) {
                 sleep_ms(STALL_POLL_MS).await;
             }
-            match self.delay_ms.load(Ordering::SeqCst) {
-                0 => {}
-                ms => sleep_ms(ms).await,
-            }
+            late(&self.replies_late_ms).await;
             if to.write_all(&chunk[..read]).await.is_err() {
                 return;
             }
@@ -175,5 +181,12 @@ impl Control {
         let step = 0x9e37_79b9_7f4a_7c15;
         let rolled = self.chance.fetch_add(step, Ordering::SeqCst);
         (rolled ^ (rolled >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
+    }
+}
+
+async fn late(by_ms: &AtomicU64) {
+    match by_ms.load(Ordering::SeqCst) {
+        0 => {}
+        ms => sleep_ms(ms).await,
     }
 }
