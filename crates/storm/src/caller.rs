@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use crate::fleet::Fleet;
 use crate::record::{Answer, Call, Recorder, What};
@@ -29,6 +30,8 @@ pub struct Caller {
     http: reqwest::Client,
     fleet: Fleet,
     recorder: Arc<Recorder>,
+    /// Read by every call that is under way.
+    gate: Arc<RwLock<()>>,
 }
 
 /// What to send.
@@ -96,7 +99,14 @@ impl Caller {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Connections are shared and kept, as those of a busy client are.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(64).build();
-        Self { http: http.expect("no option is unusual"), fleet, recorder }
+        Self { http: http.expect("no option is unusual"), fleet, recorder, gate: Arc::default() }
+    }
+
+    /// Waits until no call is under way. For as long as the guard is kept, only the caller that comes with
+    /// it can begin one.
+    pub async fn pause(&self) -> (OwnedRwLockWriteGuard<()>, Self) {
+        let paused = Arc::clone(&self.gate).write_owned().await;
+        (paused, Self { gate: Arc::default(), ..self.clone() })
     }
 
     /// How many servers there are.
@@ -116,6 +126,7 @@ impl Caller {
 
     /// Sends it once.
     pub async fn once(&self, server: usize, request: &Request) -> Reply {
+        let _open = self.gate.read().await;
         let sent = now();
         let (answer, body) = self.ask(server, request).await;
         let name = name_of(request);

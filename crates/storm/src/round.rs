@@ -16,7 +16,7 @@ use crate::record::Recorder;
 use crate::settled::{self, Settled};
 use crate::time::sleep_ms;
 use crate::world::{Phase, World};
-use crate::{Options, clients, health, summary};
+use crate::{Options, clients, health, recount, summary};
 
 /// How long everything may take to end when nothing disturbs it any more.
 const SETTLE: Duration = Duration::from_secs(90);
@@ -46,7 +46,7 @@ pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<
     let (raged, ()) = tokio::join!(weather.rage(options), end);
     raged?;
 
-    let mut violations = Vec::new();
+    let mut violations = recount::in_a_lull(&world, &database).await?;
     violations.extend(settled::wait_until_ended(&world, SETTLE).await);
     phase.send_replace(Phase::Over);
     drain(&mut clients).await?;
@@ -56,7 +56,7 @@ pub async fn play(options: &Options, seed: u64, seconds: u64) -> anyhow::Result<
     violations.extend(settled::rows(&world, &database).await?);
     let (again, there) = settled::read_again(&world).await?;
     violations.extend(checker::kept(&record, &again, &there));
-    violations.extend(settled::counters(&world, &database, &settled).await?);
+    violations.extend(recount::at_the_end(&world, &database, &settled).await?);
     violations.extend(checker::check(&record, &settled));
     violations.extend(what_servers_said(&fleet));
     summary::print(&record, &settled);

@@ -19,8 +19,6 @@ use crate::world::World;
 
 /// What must not be there.
 const LEFTOVERS: &str = include_str!("../queries/leftovers.sql");
-/// What is claimable, by lane.
-const READY: &str = include_str!("../queries/ready.sql");
 /// How long what is to be removed may stay.
 const REMOVAL: Duration = Duration::from_secs(45);
 /// Executions that are looked at one by one.
@@ -28,7 +26,7 @@ const CLOSE_LOOKS_MAX: usize = 1_500;
 /// Questions at the same time.
 const LOOKERS: usize = 6;
 /// States of what has ended.
-const ENDED: [&str; 5] = ["completed", "failed", "cancelled", "expired", "skipped"];
+pub const ENDED: [&str; 5] = ["completed", "failed", "cancelled", "expired", "skipped"];
 
 /// Where an execution stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +49,8 @@ pub type Attempt = (i64, Option<i64>);
 pub struct Settled {
     /// Every execution that is there.
     pub states: BTreeMap<ExecutionId, Standing>,
-    /// Every flow that is there.
-    pub flows: BTreeSet<String>,
+    /// Every flow that is there, and its state.
+    pub flows: BTreeMap<String, String>,
     /// Results of those that were completed.
     pub results: BTreeMap<ExecutionId, u64>,
     /// Signals of those that were sent some: id and key.
@@ -67,7 +65,7 @@ impl Settled {
     /// Whether an execution or flow is there.
     pub fn has(&self, subject: &str) -> bool {
         let execution = subject.parse().is_ok_and(|id| self.states.contains_key(&id));
-        execution || self.flows.contains(subject)
+        execution || self.flows.contains_key(subject)
     }
 
     /// Reads all of it.
@@ -83,7 +81,8 @@ impl Settled {
             settled.states.insert(text("execution_id").parse()?, standing);
         }
         for line in list(caller, "/v1/flows", "flows").await? {
-            settled.flows.extend(line["flow_id"].as_str().map(str::to_owned));
+            let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
+            settled.flows.insert(text("flow_id"), text("state"));
         }
         settled.look_closely(caller, record).await?;
         Ok(settled)
@@ -159,7 +158,7 @@ fn attempts(body: &Value) -> Vec<Attempt> {
 }
 
 /// A question that has an answer, whatever just happened to the servers.
-async fn ask(caller: &Caller, path: &str) -> anyhow::Result<Option<Value>> {
+pub async fn ask(caller: &Caller, path: &str) -> anyhow::Result<Option<Value>> {
     for again in 0..20 {
         let reply = caller.once(again % caller.servers(), &Request::get(path)).await;
         if reply.done() {
@@ -198,11 +197,13 @@ async fn ask_all(
     Ok(all)
 }
 
-async fn list(caller: &Caller, path: &str, field: &str) -> anyhow::Result<Vec<Value>> {
+/// All pages of a listing.
+pub async fn list(caller: &Caller, path: &str, field: &str) -> anyhow::Result<Vec<Value>> {
     let mut all = Vec::new();
     let mut after = String::new();
+    let mark = if path.contains('?') { '&' } else { '?' };
     loop {
-        let Some(body) = ask(caller, &format!("{path}?limit=1000{after}")).await? else {
+        let Some(body) = ask(caller, &format!("{path}{mark}limit=1000{after}")).await? else {
             bail!("{path} is refused");
         };
         all.extend(body[field].as_array().cloned().unwrap_or_default());
@@ -279,77 +280,4 @@ pub async fn read_again(world: &World) -> anyhow::Result<(Vec<Seen>, BTreeSet<St
         there.extend(lines.iter().filter_map(|line| line[id].as_str().map(str::to_owned)));
     }
     Ok((all, there))
-}
-
-/// Counters against a recount.
-pub async fn counters(
-    world: &World,
-    database: &Database,
-    settled: &Settled,
-) -> anyhow::Result<Vec<Violation>> {
-    let mut found = Vec::new();
-    lanes(world, database, &mut found).await?;
-    let counted = ask(&world.caller, "/v1/counts").await?.unwrap_or_default();
-    let again = list(&world.caller, "/v1/executions", "executions").await?;
-    let mut recount = BTreeMap::<(String, String), i64>::new();
-    for line in &again {
-        let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
-        *recount.entry((text("lane_id"), text("public_state"))).or_default() += 1;
-    }
-    let mut counts = BTreeMap::<(String, String), i64>::new();
-    for line in counted["counts"].as_array().cloned().unwrap_or_default() {
-        let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
-        *counts.entry((text("lane_id"), text("state"))).or_default() +=
-            line["count"].as_i64().unwrap_or(0);
-    }
-    counts.retain(|_, count| *count != 0);
-    if counts != recount {
-        let text = format!("{counts:?} against {recount:?}");
-        found.push(Violation::new("counts differ from a recount", 0, text));
-    }
-    flows(world, settled, &mut found).await?;
-    Ok(found)
-}
-
-/// How much waits in the lanes, against the rows themselves.
-async fn lanes(
-    world: &World,
-    database: &Database,
-    found: &mut Vec<Violation>,
-) -> anyhow::Result<()> {
-    let answer = ask(&world.caller, "/v1/lanes").await?.unwrap_or_default();
-    let lines = answer["lanes"].as_array().cloned().unwrap_or_default();
-    let said: i64 = lines.iter().filter_map(|line| line["waiting"].as_i64()).sum();
-    let there: i64 = database.find(READY).await?.iter().map(|(_, count, _)| count).sum();
-    if said != there {
-        let text = format!("{there} rows against {answer}");
-        found.push(Violation::new("a lane counts what waits wrongly", 0, text));
-    }
-    Ok(())
-}
-
-async fn flows(world: &World, settled: &Settled, found: &mut Vec<Violation>) -> anyhow::Result<()> {
-    for flow in &settled.flows {
-        let Some(summary) = ask(&world.caller, &format!("/v1/flows/{flow}/summary")).await? else {
-            continue;
-        };
-        let path = format!("/v1/flows/{flow}/members");
-        let Ok(members) = list(&world.caller, &path, "members").await else { continue };
-        for state in ENDED {
-            let said = summary[format!("members_{state}")].as_u64();
-            let is = |member: &&Value| member["public_state"].as_str() == Some(state);
-            let there = u64::try_from(members.iter().filter(is).count()).ok();
-            if said != there {
-                let text = format!("{flow}: {there:?} {state} against {summary}");
-                found.push(Violation::new("a flow counts its members wrongly", 0, text));
-            }
-        }
-        let open = ["open", "running", "blocked"];
-        let state = summary["public_flow_state"].as_str().unwrap_or_default();
-        if open.contains(&state) {
-            let text = format!("{flow}: {summary}");
-            found.push(Violation::new("a flow whose members have ended goes on", 0, text));
-        }
-    }
-    Ok(())
 }
