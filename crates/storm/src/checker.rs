@@ -1,11 +1,12 @@
 //! The checker: what must hold of a record and of what is left in the database.
 
+mod acknowledged;
 mod effects;
 mod feed;
 pub mod late;
 mod leases;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -44,6 +45,7 @@ pub fn check(record: &Record, settled: &Settled) -> Vec<Violation> {
     leases::abandoned(record, settled, &mut found);
     effects::check(record, &lives, settled, &mut found);
     feed::check(record, &lives, settled, &mut found);
+    acknowledged::check(record, &lives, settled, &mut found);
     late::check(record, &lives, &mut found);
     for (code, texts) in &record.odd {
         for text in texts {

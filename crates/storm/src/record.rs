@@ -57,8 +57,19 @@ pub enum Order {
     Replay,
     /// Take it away from its worker.
     Revoke,
-    /// Change how urgent it is.
-    Prioritise,
+    /// Change how urgent it is, to this.
+    Prioritise(u64),
+}
+
+/// How a flow was cancelled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cancellation {
+    /// Why, as the first cancellation said.
+    pub reason: String,
+    /// What becomes of its members.
+    pub policy: String,
+    /// Whether all members that this ends have ended.
+    pub over: bool,
 }
 
 /// What was said.
@@ -69,8 +80,8 @@ pub enum What {
     Create { id: Option<ExecutionId>, lane: String, due: i64, key: Option<String> },
     /// A flow was submitted; its roots are claimable at once.
     Submit { flow: Uuid, members: Vec<ExecutionId>, roots: Vec<(ExecutionId, String)> },
-    /// A flow was cancelled.
-    CancelFlow { flow: Uuid, members: Vec<ExecutionId>, reason: String },
+    /// A flow was cancelled; which cancellation the answer says is stored.
+    CancelFlow { flow: Uuid, members: Vec<ExecutionId>, reason: String, stored: Cancellation },
     /// Work was asked for in lanes, under a name.
     Claim { claim: Uuid, lanes: Vec<String>, grants: Vec<Grant> },
     /// A lease was renewed, until then.
@@ -81,8 +92,8 @@ pub enum What {
     End { id: ExecutionId, fence: Fence, lane: String, how: Ending },
     /// A signal was sent; whether it lets the execution go on at once.
     Signal { id: ExecutionId, lane: String, signal: Uuid, key: String, resumes: bool },
-    /// An operator spoke; a reason is used once.
-    Operate { id: ExecutionId, order: Order, reason: String },
+    /// An operator spoke; a reason is used once. What the answer says became of it.
+    Operate { id: ExecutionId, order: Order, reason: String, status: String },
 }
 
 /// How a call was answered.

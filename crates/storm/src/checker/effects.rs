@@ -36,7 +36,7 @@ fn created(life: &[&Call]) -> bool {
         .any(|call| call.done() && matches!(call.what, What::Create { .. } | What::Submit { .. }))
 }
 
-fn replayed(life: &[&Call]) -> bool {
+pub fn replayed(life: &[&Call]) -> bool {
     // Also one that was refused: it may have been done before its server asked again.
     life.iter().any(|call| matches!(call.what, What::Operate { order: Order::Replay, .. }))
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checker::{Lives, Violation, tell};
-use crate::record::{Ending, Order, Reader, Record, Seen, What};
+use crate::record::{Reader, Record, Seen, What};
 use crate::settled::Settled;
 
 /// Events that an order or a failure causes once, by its reason.
@@ -28,7 +28,6 @@ pub fn check(record: &Record, lives: &Lives<'_>, settled: &Settled, found: &mut 
     orders(&readers, found);
     reasons(&all, found);
     endings(&all, lives, settled, found);
-    acknowledged(&all, lives, found);
 }
 
 /// What a reader was given, without what it may be given again.
@@ -101,45 +100,6 @@ fn endings(
         if wrong {
             let text = format!("{id} ended {ended} times, replayed {replayed}{}", tell(*id, life));
             found.push(Violation::new("endings and events differ", 0, text));
-        }
-    }
-}
-
-/// What was acknowledged to a worker or operator is an event.
-fn acknowledged(all: &BTreeSet<&Seen>, lives: &Lives<'_>, found: &mut Vec<Violation>) {
-    let known: BTreeSet<(&str, &str)> = all
-        .iter()
-        .filter_map(|event| Some((event.subject.as_str(), event.reason.as_deref()?)))
-        .collect();
-    let completed: BTreeSet<&str> = all
-        .iter()
-        .filter(|event| event.kind == "completion")
-        .map(|event| event.subject.as_str())
-        .collect();
-    for (id, life) in lives {
-        let subject = id.to_string();
-        for call in life.iter().filter(|call| call.done()) {
-            let there = match &call.what {
-                What::End { how: Ending::Failed(reason, _), .. }
-                | What::Operate { order: Order::Replay, reason, .. } => {
-                    known.contains(&(subject.as_str(), reason.as_str()))
-                }
-                What::End { how: Ending::Completed(_), .. } => completed.contains(subject.as_str()),
-                What::End { .. }
-                | What::Operate { .. }
-                | What::Create { .. }
-                | What::Submit { .. }
-                | What::CancelFlow { .. }
-                | What::Claim { .. }
-                | What::Renew { .. }
-                | What::Step { .. }
-                | What::Signal { .. } => true,
-            };
-            if !there {
-                let text = format!("{id}: {:?}{}", call.what, tell(*id, life));
-                let rule = "what was acknowledged is no event";
-                found.push(Violation::new(rule, call.answered, text));
-            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Nothing that is ready waits beside a claim that waits for it.
 
+use std::collections::BTreeMap;
+
 use ff_core::ExecutionId;
+use serde_json::Value;
 
 use crate::checker::{Lives, Violation, tell};
 use crate::record::{Call, Ending, Record, Span, What};
@@ -17,12 +20,14 @@ pub struct Wait<'a> {
     pub id: ExecutionId,
     /// Since when it was claimable, by an acknowledgement.
     pub ready: i64,
-    /// When the claim was answered.
-    pub claimed: i64,
+    /// When the claim was answered; nothing when none was until the end.
+    pub claimed: Option<i64>,
     /// How long, meanwhile, one and the same claim waited that fits it, with nothing wrong.
     pub beside: i64,
     /// That claim.
     pub by: Option<&'a Call>,
+    /// Whether a claim waited longer, while something was wrong: how long it was too late then is not known.
+    pub disturbed: bool,
 }
 
 /// When an execution became claimable, where, and how the claim after it must call that.
@@ -34,27 +39,39 @@ struct Ready {
 
 /// Checks all of them.
 pub fn check(record: &Record, lives: &Lives<'_>, found: &mut Vec<Violation>) {
-    for wait in waits(record, lives).iter().filter(|wait| wait.beside > LATE_MS) {
-        let Wait { id, ready, claimed, beside, by } = wait;
-        let by = by.map(|call| tell(*id, &[call])).unwrap_or_default();
-        let life = lives.get(id).map(|life| tell(*id, life)).unwrap_or_default();
-        let text = format!(
-            "{id} was ready at {ready}, claimed {} ms later, {beside} ms of them beside{by}\
-             \n      its own calls:{life}",
-            claimed - ready
-        );
-        found.push(Violation::new("ready work lay beside a waiting claim", *ready, text));
-    }
+    found.extend(later_than(LATE_MS, &waits(record, lives), lives));
 }
 
-/// How long those waited beside which a claim waited.
+/// Those of the waits that were longer.
+pub fn later_than(most_ms: i64, waits: &[Wait<'_>], lives: &Lives<'_>) -> Vec<Violation> {
+    let late = waits.iter().filter(|wait| wait.beside > most_ms);
+    let violation = |wait: &Wait<'_>| {
+        let Wait { id, ready, claimed, beside, by, .. } = wait;
+        let by = by.map(|call| tell(*id, &[call])).unwrap_or_default();
+        let life = lives.get(id).map(|life| tell(*id, life)).unwrap_or_default();
+        let claimed = match claimed {
+            Some(claimed) => format!("claimed {} ms later", claimed - ready),
+            None => "never claimed".to_owned(),
+        };
+        let text = format!(
+            "{id} was ready at {ready}, {claimed}, {beside} ms of that beside{by}\
+             \n      its own calls:{life}"
+        );
+        Violation::new("ready work lay beside a waiting claim", *ready, text)
+    };
+    late.map(violation).collect()
+}
+
+/// How long those waited beside which a claim waited with nothing wrong.
 pub fn beside(waits: &[Wait<'_>]) -> Vec<i64> {
     waits.iter().filter(|wait| wait.by.is_some()).map(|wait| wait.beside).collect()
 }
 
-/// All waits of which the beginning and the end are known.
+/// All waits of which the beginning is known, and the end, or that there was none.
 pub fn waits<'a>(record: &'a Record, lives: &Lives<'a>) -> Vec<Wait<'a>> {
     let claims = Claims::of(record);
+    let over = record.calls.iter().map(|call| call.answered).max().unwrap_or(0);
+    let told = last_told(record);
     let mut waits = Vec::new();
     for (id, life) in lives {
         for call in life {
@@ -62,12 +79,31 @@ pub fn waits<'a>(record: &'a Record, lives: &Lives<'a>) -> Vec<Wait<'a>> {
             if claimed_before(*id, life, call, ready.at) {
                 continue;
             }
-            let Some(claimed) = claimed(*id, life, &ready) else { continue };
-            let (beside, by) = claims.beside(&ready, claimed);
-            waits.push(Wait { id: *id, ready: ready.at, claimed, beside, by });
+            let claimed = match claimed(*id, life, &ready) {
+                Claim::At(at) => Some(at),
+                // Without having been claimed it may have ended, or lost a lease that nobody heard of.
+                Claim::Never if told.get(&id.to_string()).is_none_or(|at| *at < ready.at) => None,
+                Claim::Never | Claim::Unclear => continue,
+            };
+            let most = claims.beside(&ready, claimed.unwrap_or(over));
+            let Beside { calm_ms, by, disturbed } = most;
+            let (ready, beside) = (ready.at, calm_ms);
+            waits.push(Wait { id: *id, ready, claimed, beside, by, disturbed });
         }
     }
     waits
+}
+
+/// When something last happened to each, by the feed.
+fn last_told(record: &Record) -> BTreeMap<String, i64> {
+    let mut last = BTreeMap::new();
+    for seen in record.readers.iter().flat_map(|reader| &reader.seen) {
+        let event: Value = serde_json::from_str(&seen.text).unwrap_or_default();
+        let at = event["at"].as_i64().unwrap_or_default();
+        let known = last.entry(seen.subject.clone()).or_insert(at);
+        *known = at.max(*known);
+    }
+    last
 }
 
 fn ready(id: ExecutionId, call: &Call) -> Option<Ready> {
@@ -125,8 +161,17 @@ fn claimed_before(id: ExecutionId, life: &[&Call], said: &Call, ready: i64) -> b
     })
 }
 
-/// When it was claimed, unless an operator interfered, or somebody claimed it without hearing so.
-fn claimed(id: ExecutionId, life: &[&Call], ready: &Ready) -> Option<i64> {
+/// Whether what is ready was claimed.
+enum Claim {
+    /// The first claim after that was answered then.
+    At(i64),
+    /// No claim that was answered has it.
+    Never,
+    /// An operator interfered, or somebody claimed it without hearing so.
+    Unclear,
+}
+
+fn claimed(id: ExecutionId, life: &[&Call], ready: &Ready) -> Claim {
     let mut first: Option<(i64, &str)> = None;
     for call in life.iter().filter(|call| call.done()) {
         let What::Claim { grants, .. } = &call.what else { continue };
@@ -136,14 +181,27 @@ fn claimed(id: ExecutionId, life: &[&Call], ready: &Ready) -> Option<i64> {
             first = Some((call.answered, grant.kind.as_str()));
         }
     }
-    let (at, kind) = first?;
     // Any order at all: one that was sent before may take effect after.
     let touched = life.iter().any(|call| {
         let order = matches!(call.what, What::Operate { .. } | What::CancelFlow { .. });
-        order && call.sent <= at
+        order && first.is_none_or(|(at, _)| call.sent <= at)
     });
+    let Some((at, kind)) = first else {
+        return if touched { Claim::Unclear } else { Claim::Never };
+    };
     let expected = kind != "reclaimed" && (ready.kind.is_empty() || ready.kind == kind);
-    (expected && !touched).then_some(at)
+    if expected && !touched { Claim::At(at) } else { Claim::Unclear }
+}
+
+/// The claim that waited longest beside something ready.
+#[derive(Default)]
+struct Beside<'a> {
+    /// How long, with nothing wrong.
+    calm_ms: i64,
+    /// Which.
+    by: Option<&'a Call>,
+    /// Whether that is less than it waited, or than another did.
+    disturbed: bool,
 }
 
 /// Claims that waited, and the times at which that says nothing.
@@ -168,20 +226,21 @@ impl<'a> Claims<'a> {
     }
 
     /// How long one claim waited beside it with nothing wrong, at most.
-    fn beside(&self, ready: &Ready, claimed: i64) -> (i64, Option<&'a Call>) {
+    fn beside(&self, ready: &Ready, until: i64) -> Beside<'a> {
         let from = self.waiting.partition_point(|call| call.sent < ready.at - self.longest);
-        let mut most = (0, None);
-        for call in self.waiting[from..].iter().take_while(|call| call.sent < claimed) {
+        let (mut most, mut longest) = (Beside::default(), 0);
+        for call in self.waiting[from..].iter().take_while(|call| call.sent < until) {
             let What::Claim { lanes, .. } = &call.what else { continue };
-            if lanes.contains(&ready.lane) {
-                let both = (call.sent.max(ready.at), call.answered.min(claimed));
+            let both = (call.sent.max(ready.at), call.answered.min(until));
+            if lanes.contains(&ready.lane) && both.0 < both.1 {
                 let calm = self.calm(both);
-                if calm > most.0 {
-                    most = (calm, Some(*call));
+                longest = longest.max(both.1 - both.0);
+                if calm > most.calm_ms {
+                    most = Beside { calm_ms: calm, by: Some(*call), ..most };
                 }
             }
         }
-        most
+        Beside { disturbed: longest > most.calm_ms, ..most }
     }
 
     /// The longest stretch with nothing wrong in it.

@@ -12,7 +12,7 @@ use crate::record::{Call, Ending, Fence, Order, Record, What};
 use crate::settled::Settled;
 
 /// How much two clocks on one machine may differ.
-const CLOCK_MS: i64 = 200;
+pub const CLOCK_MS: i64 = 200;
 
 /// How long after a lease began every try of its claim must find it.
 const TRIES_MS: i64 = 60;
@@ -150,7 +150,7 @@ fn may_end(what: &What, fence: Fence) -> bool {
         What::CancelFlow { .. } => true,
         What::Operate { order, .. } => match order {
             Order::Cancel | Order::Revoke | Order::Replay => true,
-            Order::Hold | Order::Unhold | Order::Prioritise => false,
+            Order::Hold | Order::Unhold | Order::Prioritise(_) => false,
         },
         What::Create { .. }
         | What::Submit { .. }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use ff_core::ExecutionId;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Violation, check, kept};
@@ -10,46 +11,54 @@ use crate::settled::{Settled, Standing};
 
 const X: Uuid = Uuid::from_u128(7);
 
-fn id() -> ExecutionId {
+pub(crate) fn id() -> ExecutionId {
     ExecutionId::solo(X)
 }
 
-fn fence(epoch: u64) -> Fence {
+pub(crate) fn fence(epoch: u64) -> Fence {
     Fence { attempt: 0, epoch }
 }
 
-fn call(sent: i64, answered: i64, what: What) -> Call {
+pub(crate) fn call(sent: i64, answered: i64, what: What) -> Call {
     Call { server: 0, sent, answered, what, answer: Answer::Done }
 }
 
-fn created(at: i64) -> Call {
+pub(crate) fn created(at: i64) -> Call {
     call(at, at, What::Create { id: Some(id()), lane: "a".into(), due: at, key: None })
 }
 
-fn claimed((sent, answered): (i64, i64), epoch: u64, until: i64) -> Call {
+pub(crate) fn claimed((sent, answered): (i64, i64), epoch: u64, until: i64) -> Call {
     let kind = if epoch == 1 { "first" } else { "reclaimed" };
     let grant = Grant { id: id(), fence: fence(epoch), until, kind: kind.into() };
     let claim = Uuid::from_u128(epoch.into());
     call(sent, answered, What::Claim { claim, lanes: vec!["a".into()], grants: vec![grant] })
 }
 
-fn completed(at: i64, epoch: u64) -> Call {
+pub(crate) fn completed(at: i64, epoch: u64) -> Call {
     let how = Ending::Completed(5);
     call(at, at, What::End { id: id(), fence: fence(epoch), lane: "a".into(), how })
 }
 
-fn event(kind: &str, at: i64, reason: Option<&str>) -> Seen {
-    let subject = id().to_string();
-    let text = format!("{kind} of {subject} at {at}");
-    Seen { subject, text, kind: kind.into(), reason: reason.map(str::to_owned) }
+/// An event of the first attempt; what has an outcome ended well.
+pub(crate) fn event(kind: &str, at: i64, reason: Option<&str>) -> Seen {
+    event_with(kind, at, reason, &json!({"outcome": "success"}))
 }
 
-fn reader(name: &'static str, seen: &[Seen]) -> Reader {
+/// An event with more to it.
+pub(crate) fn event_with(kind: &str, at: i64, reason: Option<&str>, more: &Value) -> Seen {
+    let subject = id().to_string();
+    let mut fields = json!({"event": kind, "at": at, "number": at, "attempt_index": 0});
+    fields.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    let reason = reason.map(str::to_owned);
+    Seen { subject, text: fields.to_string(), kind: kind.into(), reason }
+}
+
+pub(crate) fn reader(name: &'static str, seen: &[Seen]) -> Reader {
     Reader { name, repeats: name == "consumer", seen: seen.to_vec() }
 }
 
 /// One execution that was created, claimed and completed, as three readers saw it.
-fn good() -> Record {
+pub(crate) fn good() -> Record {
     let seen = [event("completion", 30, None)];
     Record {
         calls: vec![created(10), claimed((0, 20), 1, 5_000), completed(30, 1)],
@@ -58,13 +67,13 @@ fn good() -> Record {
     }
 }
 
-fn settled(state: &str) -> Settled {
+pub(crate) fn settled(state: &str) -> Settled {
     let ended = state != "active";
     let standing = Standing { state: state.into(), ended, lane: "a".into(), flow: None };
     Settled { states: [(id(), standing)].into(), ..Settled::default() }
 }
 
-fn rules(record: &Record, settled: &Settled) -> Vec<&'static str> {
+pub(crate) fn rules(record: &Record, settled: &Settled) -> Vec<&'static str> {
     check(record, settled).iter().map(|Violation { rule, .. }| *rule).collect()
 }
 
@@ -153,7 +162,8 @@ fn a_creation_that_is_gone_is_found() {
 fn one_order_that_was_carried_out_twice_is_found() {
     let mut record = good();
     let (order, reason) = (Order::Replay, "order-1".to_owned());
-    record.calls.push(call(40, 41, What::Operate { id: id(), order, reason }));
+    let status = "replayed".to_owned();
+    record.calls.push(call(40, 41, What::Operate { id: id(), order, reason, status }));
     for reader in &mut record.readers {
         reader.seen.push(event("replayed", 41, Some("order-1")));
         reader.seen.push(event("completion", 50, None));
@@ -228,9 +238,8 @@ fn a_repeated_claim_that_left_a_lease_behind_is_found() {
     let what = |grants| What::Claim { claim: name, lanes: vec!["a".into()], grants };
     let lost = Call { answer: Answer::Lost, ..call(0, 500, what(vec![])) };
     record.calls = vec![created(10), lost, call(1_000, 1_010, what(vec![]))];
-    let worker = serde_json::json!({"id": "storm", "instance": name.to_string()});
-    let text = serde_json::json!({"at": 5_000, "attempt_index": 0, "worker": worker}).to_string();
-    let expired = Seen { text, ..event("lease_expired", 5_000, None) };
+    let worker = json!({"id": "storm", "instance": name.to_string()});
+    let expired = event_with("lease_expired", 5_000, None, &json!({"worker": worker}));
     record.readers = vec![reader("consumer", &[expired])];
     let mut settled = settled("active");
     settled.attempts.insert(id(), vec![(400, Some(5_000))]);
@@ -280,12 +289,41 @@ fn late_work_is_found_only_beside_a_claim_that_waits_and_in_calm() {
 }
 
 #[test]
+fn work_that_nobody_claims_is_late_until_the_end() {
+    let empty = |from: i64, to: i64, lane: &str| {
+        let (claim, lanes) = (Uuid::from_u128(5), vec![lane.to_owned()]);
+        call(from, to, What::Claim { claim, lanes, grants: vec![] })
+    };
+    let late = |record: &Record| rules(record, &settled("active"));
+    let mut record = good();
+    record.readers.clear();
+    record.calls = vec![created(10), empty(500, 2_000, "a")];
+    assert_eq!(late(&record), ["ready work lay beside a waiting claim"]);
+    // The claim waited for others.
+    record.calls[1] = empty(500, 2_000, "b");
+    assert_eq!(late(&record), [""; 0]);
+    // An operator may hold it, or it ended without having been claimed.
+    record.calls[1] = empty(500, 2_000, "a");
+    let (order, reason, status) = (Order::Hold, "order-1".to_owned(), String::new());
+    let held = call(20, 21, What::Operate { id: id(), order, reason, status });
+    record.calls.push(Call { answer: Answer::Lost, ..held });
+    assert_eq!(late(&record), [""; 0]);
+    record.calls.pop();
+    record.readers = vec![reader("consumer", &[event("completion", 1_900, None)])];
+    assert_eq!(rules(&record, &settled("skipped")), [""; 0]);
+}
+
+#[test]
 fn a_signal_that_counts_twice_is_found() {
     let mut record = good();
     let (signal, key) = (Uuid::from_u128(3), "signal-1".to_owned());
     let (lane, resumes) = ("a".to_owned(), false);
     let what = What::Signal { id: id(), lane, signal, key: key.clone(), resumes };
     record.calls.push(call(22, 23, what));
+    for reader in &mut record.readers {
+        let more = json!({"signal_id": signal.to_string()});
+        reader.seen.insert(0, event_with("signal", 22, None, &more));
+    }
     let mut settled = settled("completed");
     settled.signals.insert(id(), vec![(signal, key.clone())]);
     assert_eq!(rules(&record, &settled), [""; 0]);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::caller::{Reply, Request, in_path};
 use crate::dice::Dice;
-use crate::record::{Answer, Order, What};
+use crate::record::{Answer, Cancellation, Order, What};
 use crate::time::sleep_ms;
 use crate::world::{Phase, World, push};
 
@@ -55,7 +55,11 @@ async fn one(world: &World, dice: &mut Dice) {
             }
         }
         70..=84 => drop(order(world, id, Order::Revoke, dice).await),
-        85..=91 => drop(order(world, id, Order::Prioritise, dice).await),
+        85..=91 => {
+            // One that nothing is created with: if it was set, an event says so.
+            let priority = dice.between(11, 9_000);
+            drop(order(world, id, Order::Prioritise(priority), dice).await);
+        }
         _ => cancel_flow(world, dice).await,
     }
 }
@@ -70,12 +74,16 @@ async fn order(world: &World, id: ExecutionId, order: Order, dice: &mut Dice) ->
         Order::Unhold => Request::post(format!("{path}/unhold"), json!({})),
         Order::Replay => Request::post(format!("{path}/replay"), with_reason),
         Order::Revoke => Request::post(format!("{path}/revoke-lease"), with_reason),
-        Order::Prioritise => {
-            let priority = dice.between(0, 9_001);
+        Order::Prioritise(priority) => {
             Request::put(format!("{path}/priority"), json!({"priority": priority}))
         }
     };
-    let what = |_: &Reply| What::Operate { id, order, reason: reason.clone() };
+    let what = |reply: &Reply| What::Operate {
+        id,
+        order,
+        reason: reason.clone(),
+        status: reply.text("status").to_owned(),
+    };
     let server = usize::try_from(dice.roll()).unwrap_or(0) % world.caller.servers();
     world.caller.recorded(server, &request, what).await
 }
@@ -95,10 +103,15 @@ async fn cancel_flow(world: &World, dice: &mut Dice) {
     let reason = world.reason("order");
     let body = json!({"cancellation_policy": dice.pick(&policies), "reason": reason});
     let request = Request::post(format!("/v1/flows/{}/cancel", flow.id), body);
-    let what = |_: &Reply| What::CancelFlow {
+    let what = |reply: &Reply| What::CancelFlow {
         flow: flow.id,
         members: flow.members.clone(),
         reason: reason.clone(),
+        stored: Cancellation {
+            reason: reply.text("reason").to_owned(),
+            policy: reply.text("cancellation_policy").to_owned(),
+            over: reply.text("status") == "cancelled",
+        },
     };
     let server = usize::try_from(dice.roll()).unwrap_or(0) % world.caller.servers();
     world.caller.recorded(server, &request, what).await;
