@@ -51,7 +51,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "soak",
-        summary: "a storm of an hour on each store; --minutes N",
+        summary: "a storm of an hour on each store, then nothing late on each; --minutes N",
         run: storm::soak,
     },
     Command {

@@ -6,6 +6,7 @@ use crate::process::{self, Failed, Outcome, Step};
 const SUITE_SECONDS: u32 = 120;
 /// How long a soak lasts on each store when nobody says.
 const SOAK_MINUTES: u32 = 60;
+const STORES: [&str; 2] = ["postgres", "sqlite"];
 const USAGE: &str = "usage: cargo xtask soak [--minutes N]";
 
 /// One storm; the arguments say which.
@@ -14,7 +15,7 @@ pub fn storm(args: &[String]) -> Outcome {
     Step::built("ff-storm")?.args(args).run()
 }
 
-/// A long storm on each store.
+/// A long storm on each store, and the prompt mode on each.
 pub fn soak(args: &[String]) -> Outcome {
     let minutes = match args {
         [] => SOAK_MINUTES,
@@ -24,7 +25,12 @@ pub fn soak(args: &[String]) -> Outcome {
         _ => return Err(Failed::new(USAGE, args.join(" "))),
     };
     build()?;
-    process::run_all(on_each_store(60 * minutes, None)?)
+    let mut steps = on_each_store(60 * minutes, None)?;
+    for store in STORES {
+        // It brings its own number of servers, and ends when everything that it created has.
+        steps.push(Step::built("ff-storm")?.words(&format!("--store {store} --mode prompt")));
+    }
+    process::run_all(steps)
 }
 
 /// The storms of the suite, once everything is built: always the same ones.
@@ -44,5 +50,5 @@ fn on_each_store(seconds: u32, seed: Option<u32>) -> Result<Vec<Step>, Failed> {
         let seed = seed.map(|seed| format!("--seed {seed}")).unwrap_or_default();
         Ok(Step::built("ff-storm")?.words(&line).words(&seed))
     };
-    ["postgres", "sqlite"].into_iter().map(step).collect()
+    STORES.into_iter().map(step).collect()
 }
