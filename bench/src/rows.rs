@@ -180,7 +180,7 @@ impl Row {
             ..compared((asking, floor))
         };
         let loaded = |late: &load::Late, floor: f64| Figure {
-            beside: vec![("p50", late.p50), ("rate", late.rate)],
+            beside: vec![("p50", late.p50), ("rate", late.rate), ("kept", late.kept)],
             ..compared((late.p99, floor))
         };
         Ok(match self.what {

@@ -56,12 +56,13 @@ pub async fn drain(place: &Place) -> anyhow::Result<f64> {
     Ok(f64::from(TOTAL) / (ended - begun).as_secs_f64())
 }
 
+/// Batches that one worker has in its hands.
+pub const HANDS: u32 = 4;
+/// Executions in each, at most.
+pub const BATCH: u32 = 500;
+
 /// Claims and completes until `total` are done; when the last one was.
 pub async fn work_off(engine: &Engine, total: u32) -> anyhow::Result<Instant> {
-    /// Batches that one worker has in its hands.
-    const HANDS: u32 = 4;
-    /// Executions in each.
-    const BATCH: u32 = 500;
     let (begun, done) = (Instant::now(), Arc::new(AtomicU32::new(0)));
     let hands: Vec<_> = (0..HANDS)
         .map(|_| {
