@@ -4,26 +4,19 @@
 //! looks at the row again under the store's lock, so two processes that find the same row due
 //! do it once. When they do is the business of the [`clockwork`].
 
-mod attempt_timeout;
-mod cancel_backlog;
 mod clockwork;
-mod completion_dispatch;
-mod deadline;
-mod dependency_reconciler;
 mod edge_cancel_dispatcher;
-mod edge_cancel_reconciler;
-mod idempotency_expiry;
 mod lease_expiry;
 mod promotion;
 mod retention;
-mod suspension_timeout;
-mod waitpoint_expiry;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::backend::{Agenda, Duty, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
+use ff_core::decide::dispatch::Dispatched;
+use ff_core::decide::sibling_reconcile::SiblingsReconciled;
 use ff_core::{Backend, Code, Interest, Millis, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,8 +28,6 @@ use crate::{Engine, Error};
 /// How a duty is done.
 #[derive(Clone, Copy, Debug)]
 pub struct DutyPlan {
-    /// What it is called.
-    pub name: &'static str,
     /// Which; nothing for promotion, which is part of claiming.
     pub duty: Option<Duty>,
     /// The least between two ticks, unless there is more.
@@ -52,7 +43,6 @@ pub struct DutyPlan {
 impl DutyPlan {
     /// A duty that is called when something is due, and by nothing else.
     const USUAL: Self = Self {
-        name: "",
         duty: None,
         interval: Duration::ZERO,
         woken: None,
@@ -96,39 +86,95 @@ pub struct Report {
 }
 
 impl DutyPlan {
-    /// Every duty.
+    /// Every duty. Those that need more code than this are in modules of their own.
     pub const ALL: [Self; 13] = [
         promotion::PLAN,
         lease_expiry::PLAN,
-        attempt_timeout::PLAN,
-        deadline::PLAN,
-        suspension_timeout::PLAN,
-        waitpoint_expiry::PLAN,
-        idempotency_expiry::PLAN,
+        // An attempt that took too long fails, and may be retried.
+        Self {
+            duty: Some(Duty::AttemptTimeout),
+            tally: |reply| Tally::of(matches!(reply, Reply::TimeOutAttempt(Some(_)))),
+            ..Self::USUAL
+        },
+        // An execution that took too long as a whole expires.
+        Self {
+            duty: Some(Duty::Deadline),
+            tally: |reply| Tally::of(matches!(reply, Reply::ExpireExecution(true))),
+            ..Self::USUAL
+        },
+        // No signal ended a suspension in time: what was to happen then happens.
+        Self {
+            duty: Some(Duty::SuspensionTimeout),
+            tally: |reply| Tally::of(matches!(reply, Reply::TimeOutSuspension(Some(_)))),
+            ..Self::USUAL
+        },
+        // No execution suspended on a waitpoint in time, so nothing more arrives there.
+        Self {
+            duty: Some(Duty::WaitpointExpiry),
+            tally: |reply| Tally::of(matches!(reply, Reply::ExpireWaitpoint(true))),
+            ..Self::USUAL
+        },
+        // Idempotency keys are forgotten when their window has passed.
+        Self {
+            duty: Some(Duty::IdempotencyExpiry),
+            interval: Duration::from_mins(1),
+            tally: |reply| Tally::of(matches!(reply, Reply::ForgetKey(true))),
+            ..Self::USUAL
+        },
         retention::PLAN,
-        completion_dispatch::PLAN,
+        // Flows learn which of their members have ended. The process that ends a member is woken at
+        // once; others find what it left behind.
+        Self {
+            duty: Some(Duty::CompletionDispatch),
+            woken: Some(Interest::Flows),
+            batch: 200,
+            tally: |reply| {
+                Tally::of(matches!(reply, Reply::DispatchCompletion(Dispatched::Advanced(_))))
+            },
+            ..Self::USUAL
+        },
         edge_cancel_dispatcher::PLAN,
-        edge_cancel_reconciler::PLAN,
-        cancel_backlog::PLAN,
-        dependency_reconciler::PLAN,
+        // Rows that are left over of sibling cancellation are taken away.
+        Self {
+            duty: Some(Duty::EdgeCancelReconciler),
+            interval: Duration::from_secs(10),
+            batch: 50,
+            tally: |reply| {
+                let Reply::ReconcileSiblings(done) = reply else { return Tally::Skipped };
+                let swept = [SiblingsReconciled::SremmedStale, SiblingsReconciled::CompletedDrain];
+                Tally::of(swept.contains(done))
+            },
+            ..Self::USUAL
+        },
+        // Members that a large cancelled flow still owes are ended, piece by piece.
+        Self {
+            duty: Some(Duty::CancelBacklog),
+            woken: Some(Interest::Cancels),
+            // Each ends a thousand members: the fewer in one transaction, the shorter it holds its
+            // rows.
+            batch: 1,
+            tally: |reply| Tally::of(matches!(reply, Reply::CancelOwed(_))),
+            ..Self::USUAL
+        },
+        // Groups that wait for something that has ended are put right.
+        Self {
+            duty: Some(Duty::DependencyReconciler),
+            interval: Duration::from_secs(15),
+            batch: 100,
+            tally: |reply| Tally::of(matches!(reply, Reply::ReconcileGroup(1..))),
+            ..Self::USUAL
+        },
     ];
 
     /// The plan of a duty.
     pub fn of(duty: Duty) -> Self {
-        match duty {
-            Duty::LeaseExpiry => lease_expiry::PLAN,
-            Duty::AttemptTimeout => attempt_timeout::PLAN,
-            Duty::Deadline => deadline::PLAN,
-            Duty::SuspensionTimeout => suspension_timeout::PLAN,
-            Duty::WaitpointExpiry => waitpoint_expiry::PLAN,
-            Duty::IdempotencyExpiry => idempotency_expiry::PLAN,
-            Duty::Retention => retention::PLAN,
-            Duty::CompletionDispatch => completion_dispatch::PLAN,
-            Duty::EdgeCancelDispatcher => edge_cancel_dispatcher::PLAN,
-            Duty::EdgeCancelReconciler => edge_cancel_reconciler::PLAN,
-            Duty::CancelBacklog => cancel_backlog::PLAN,
-            Duty::DependencyReconciler => dependency_reconciler::PLAN,
-        }
+        let mut all = Self::ALL.into_iter();
+        all.find(|plan| plan.duty == Some(duty)).expect("every duty has a plan")
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.duty.map_or("promotion", Duty::as_str)
     }
 
     /// One bounded round over the work that `filter` selects.
@@ -149,7 +195,7 @@ impl DutyPlan {
             // Somebody else holds all of it, and it stays due: that is no reason to pause.
             Err(error @ StoreError::RetryExhausted { .. }) => {
                 report.errors = found;
-                tracing::error!(duty = self.name, found, %error, "a duty failed on all items");
+                tracing::error!(duty = self.name(), found, %error, "a duty failed on all items");
             }
             Err(error) => return Err(error),
         }
@@ -173,7 +219,7 @@ impl DutyPlan {
 
     fn failed(&self, command: &Command, error: &dyn std::fmt::Display, report: &mut Report) {
         report.errors += 1;
-        tracing::error!(duty = self.name, ?command, %error, "a duty failed on one item");
+        tracing::error!(duty = self.name(), ?command, %error, "a duty failed on one item");
     }
 }
 

@@ -66,7 +66,7 @@ pub async fn serve(
             }
             Err(error) => {
                 failures += 1;
-                tracing::warn!(duty = plan.name, %error, failures, "a duty could not run");
+                tracing::warn!(duty = plan.name(), %error, failures, "a duty could not run");
                 (backed_off(LOOK, failures), true)
             }
         };

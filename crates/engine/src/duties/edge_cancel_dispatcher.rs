@@ -9,7 +9,6 @@ use super::{DutyPlan, Tally};
 use crate::{Engine, Error};
 
 pub const PLAN: DutyPlan = DutyPlan {
-    name: "edge_cancel_dispatcher",
     duty: Some(Duty::EdgeCancelDispatcher),
     woken: Some(Interest::Cancels),
     batch: 50,

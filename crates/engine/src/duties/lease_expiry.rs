@@ -7,7 +7,6 @@ use ff_core::decide::lease_expiry::LeaseChecked;
 use super::{DutyPlan, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
-    name: "lease_expiry",
     duty: Some(Duty::LeaseExpiry),
     tally: |reply| {
         if matches!(reply, Reply::ExpireLease(LeaseChecked::Renewed)) {

@@ -9,12 +9,8 @@ use ff_core::{Backend, StoreError};
 
 use super::{DutyPlan, Report};
 
-pub const PLAN: DutyPlan = DutyPlan {
-    name: "promotion",
-    interval: Duration::from_secs(5),
-    batch: PROMOTE_BATCH_MAX,
-    ..DutyPlan::USUAL
-};
+pub const PLAN: DutyPlan =
+    DutyPlan { interval: Duration::from_secs(5), batch: PROMOTE_BATCH_MAX, ..DutyPlan::USUAL };
 
 /// A claim that asks for nothing only promotes.
 pub async fn tick(backend: &dyn Backend) -> Result<Report, StoreError> {

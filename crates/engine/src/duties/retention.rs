@@ -9,7 +9,6 @@ use ff_core::decide::trim_flow::FlowTrimmed;
 use super::{DutyPlan, Tally};
 
 pub const PLAN: DutyPlan = DutyPlan {
-    name: "retention",
     duty: Some(Duty::Retention),
     interval: Duration::from_mins(1),
     tally: |reply| {

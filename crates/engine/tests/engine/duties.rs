@@ -24,6 +24,19 @@ async fn until(world: &World, id: ff_core::ExecutionId, state: PublicState) {
     panic!("{id} did not become {state}");
 }
 
+#[test]
+fn every_duty_has_one_plan_and_promotion_another() {
+    for duty in Duty::ALL {
+        assert_eq!(DutyPlan::of(*duty).duty, Some(*duty));
+    }
+    assert_eq!(DutyPlan::ALL.len(), Duty::ALL.len() + 1);
+    let names: Vec<_> = DutyPlan::ALL.iter().map(DutyPlan::name).collect();
+    let mut once = names.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), names.len(), "{names:?}");
+}
+
 #[tokio::test]
 async fn a_tick_reports_what_it_did_and_what_comes_next() {
     let (engine, world) = world();
