@@ -205,11 +205,8 @@ impl Engine {
         let now = self.backend.now().await?;
         let Some(x) = self.find_execution(id).await? else { return Ok(None) };
         let over = self.backend.list(&Query::Attempts(id), &Page::first(PAGE_MAX)).await?;
-        let mut attempts: Vec<AttemptLine> = match over.rows {
-            Rows::Attempts(over) => over.into_iter().map(AttemptLine::from).collect(),
-            other => unreachable!("attempts were asked for, not {other:?}"),
-        };
-        attempts.extend(AttemptLine::current(&x));
+        let ended = rows!(Attempts, over.rows).into_iter().map(AttemptLine::from);
+        let attempts = ended.chain(AttemptLine::current(&x)).collect();
         let (steps, more_steps) = self.list_steps(id, None, PAGE_MAX).await?;
         let filter = Filter { execution: Some(id), ..Filter::default() };
         let events = self.backend.events(&Cursor::Start, &filter, PAGE_MAX).await?.events;
@@ -299,11 +296,8 @@ impl Engine {
         }
         let page = Page { after: after.map(After::Id), limit };
         let listing = self.backend.list(&Query::Partition(partition), &page).await?;
-        match (listing.rows, listing.next) {
-            (Rows::Ids(ids), Some(After::Id(next))) => Ok((ids, Some(next))),
-            (Rows::Ids(ids), _) => Ok((ids, None)),
-            (other, _) => unreachable!("ids were asked for, not {other:?}"),
-        }
+        let next = listing.next.as_ref().map(id_of);
+        Ok((rows!(Ids, listing.rows), next))
     }
 
     /// Executions over all partitions, newest first; and where the next page begins.
@@ -315,13 +309,8 @@ impl Engine {
         newest_first(page)?;
         let now = self.backend.now().await?;
         let listing = self.backend.list(&Query::Executions(Box::new(search)), page).await?;
-        match listing.rows {
-            Rows::Executions(found) => {
-                let found = found.iter().map(|x| ExecutionSnapshot::of(x, now)).collect();
-                Ok((found, listing.next))
-            }
-            other => unreachable!("executions were asked for, not {other:?}"),
-        }
+        let found = rows!(Executions, listing.rows);
+        Ok((found.iter().map(|x| ExecutionSnapshot::of(x, now)).collect(), listing.next))
     }
 
     /// What it has done, in order, after some number; and where the next page begins.
@@ -333,29 +322,19 @@ impl Engine {
     ) -> Result<(Vec<StepRecord>, Option<u32>), Error> {
         let page = Page { after: after.map(After::Number), limit };
         let listing = self.backend.list(&Query::Steps(id), &page).await?;
-        match listing.rows {
-            Rows::Steps(steps) => {
-                let next = listing.next.and_then(|_| Some(steps.last()?.step.number));
-                Ok((steps, next))
-            }
-            other => unreachable!("steps were asked for, not {other:?}"),
-        }
+        let steps = rows!(Steps, listing.rows);
+        let next = listing.next.and_then(|_| Some(steps.last()?.step.number));
+        Ok((steps, next))
     }
 
     /// How much is claimable in each lane.
     pub async fn lane_depths(&self) -> Result<Vec<Depth>, Error> {
-        match self.rows(&Query::Depths).await? {
-            Rows::Depths(depths) => Ok(depths),
-            other => unreachable!("depths were asked for, not {other:?}"),
-        }
+        Ok(rows!(Depths, self.rows(&Query::Depths).await?))
     }
 
     /// How many executions are in each lane and state.
     pub async fn count_executions(&self) -> Result<Vec<Count>, Error> {
-        match self.rows(&Query::Counts).await? {
-            Rows::Counts(counts) => Ok(counts),
-            other => unreachable!("counts were asked for, not {other:?}"),
-        }
+        Ok(rows!(Counts, self.rows(&Query::Counts).await?))
     }
 
     /// Lanes in lexical order after `after`; and where the next page begins.
@@ -366,13 +345,9 @@ impl Engine {
     ) -> Result<(Vec<LaneId>, Option<LaneId>), Error> {
         let page = Page { after: after.map(|lane| After::Name(lane.into())), limit };
         let listing = self.backend.list(&Query::Lanes, &page).await?;
-        match listing.rows {
-            Rows::Lanes(lanes) => {
-                let next = listing.next.and_then(|_| lanes.last().cloned());
-                Ok((lanes, next))
-            }
-            other => unreachable!("lanes were asked for, not {other:?}"),
-        }
+        let lanes = rows!(Lanes, listing.rows);
+        let next = listing.next.and_then(|_| lanes.last().cloned());
+        Ok((lanes, next))
     }
 }
 
@@ -384,6 +359,12 @@ pub(crate) fn newest_first(page: &Page) -> Result<(), Error> {
             After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
         ) => Err(misplaced(format!("{:?}", page.after))),
     }
+}
+
+/// Where the next page of a listing by id begins.
+pub(crate) fn id_of(next: &After) -> ExecutionId {
+    let After::Id(id) = next else { unreachable!("ids go on after ids, not {next:?}") };
+    *id
 }
 
 /// A place in another listing.

@@ -63,10 +63,7 @@ impl Engine {
     /// All consumers by name, and when each last said how far it is.
     pub async fn list_consumers(&self) -> Result<Vec<ConsumerSnapshot>, Error> {
         let listing = self.backend.list(&Query::Consumers, &Page::first(1_000)).await?;
-        let names = match listing.rows {
-            Rows::Consumers(names) => names,
-            other => unreachable!("consumers were asked for, not {other:?}"),
-        };
+        let names = rows!(Consumers, listing.rows);
         let keys: Vec<_> = names.iter().cloned().map(Key::Consumer).collect();
         let WorkingSet { mut consumers, .. } = self.backend.get(&keys).await?;
         // One that is gone by now is not listed.

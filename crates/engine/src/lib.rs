@@ -6,6 +6,16 @@
 //!
 //! What must stay true: the engine never decides; it validates, batches and waits.
 
+/// The rows that a query is answered with, which are of its kind.
+macro_rules! rows {
+    ($kind:ident, $rows:expr) => {
+        match $rows {
+            Rows::$kind(rows) => rows,
+            other => unreachable!("{} were asked for, not {other:?}", stringify!($kind)),
+        }
+    };
+}
+
 mod batcher;
 mod claims;
 mod duties;

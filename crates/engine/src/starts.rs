@@ -168,9 +168,7 @@ impl Idle {
         commands.extend(claims.into_iter().map(|(_, claim)| Command::from(claim)));
         Starts(starts)
     }
-}
 
-impl Idle {
     /// The claims that idle, oldest first: what a batch lets go, `most` at most, may be started for
     /// them. Of those who look in the same queues no more are asked than that: another batch may need
     /// the others.

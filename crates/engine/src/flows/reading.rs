@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use ff_core::backend::Interest;
 use ff_core::execution::State;
-use ff_core::flow::{Buckets, Edge, EdgeWord, Flow, Group, GroupState};
+use ff_core::flow::{EdgeWord, Flow, GroupState};
 use ff_core::fold::{Blob, BlobRef, Key};
 use ff_core::limits::PAGE_MAX;
-use ff_core::query::{After, Direction, FlowSearch, Listing, Page, Query, Rows};
+use ff_core::query::{After, Direction, FlowSearch, Page, Query, Rows};
 use ff_core::text::{EdgeName, check_tag_key};
 use ff_core::view::{EdgeSnapshot, ExecutionSnapshot, FlowSnapshot, FlowSummary};
-use ff_core::{EdgeId, Execution, ExecutionId, FlowId, Partition, Rejection};
+use ff_core::{EdgeId, ExecutionId, FlowId, Partition, Rejection};
 use tokio::time::Instant;
 
-use crate::executions::newest_first;
+use crate::executions::{id_of, newest_first};
 use crate::{Engine, Error, deadline};
 
 /// Up to so many members, a flow and all its groups, at most one for each, are read at one moment.
@@ -91,7 +91,7 @@ impl Engine {
             let page = Page::first(PAGE_MAX);
             let listing = self.backend.list(&Query::Groups(id), &page).await?;
             let more = listing.next.is_some();
-            return Ok(Some(FlowSnapshot::of(&flow, &groups(listing), more)));
+            return Ok(Some(FlowSnapshot::of(&flow, &rows!(Groups, listing.rows), more)));
         }
         let have = self.backend.get(&[Key::Flow(id), Key::Groups(id)]).await?;
         let Some(flow) = have.graph.known_flow(id) else { return Ok(None) };
@@ -107,10 +107,7 @@ impl Engine {
         let now = self.backend.now().await?;
         let Some(flow) = self.find_flow(id).await? else { return Ok(None) };
         let listing = self.backend.list(&Query::Buckets(id), &Page::first(PAGE_MAX)).await?;
-        let buckets: Buckets = match listing.rows {
-            Rows::Buckets(buckets) => buckets,
-            other => unreachable!("buckets were asked for, not {other:?}"),
-        };
+        let buckets = rows!(Buckets, listing.rows);
         Ok(Some(FlowSummary::of(&flow, &buckets, now)))
     }
 
@@ -129,9 +126,8 @@ impl Engine {
     ) -> Result<(Vec<Flow>, Option<FlowId>), Error> {
         let page = Page { after: after.map(|flow| After::Uuid(flow.0)), limit };
         let listing = self.backend.list(&Query::FlowPartition(partition), &page).await?;
-        let more = listing.next.is_some();
-        let flows = flows(listing);
-        let next = flows.last().filter(|_| more).map(|flow| flow.id);
+        let flows = rows!(Flows, listing.rows);
+        let next = listing.next.and_then(|_| Some(flows.last()?.id));
         Ok((flows, next))
     }
 
@@ -142,9 +138,8 @@ impl Engine {
         page: &Page,
     ) -> Result<(Vec<Flow>, Option<After>), Error> {
         newest_first(page)?;
-        let mut listing = self.backend.list(&Query::Flows(Box::new(search)), page).await?;
-        let next = listing.next.take();
-        Ok((flows(listing), next))
+        let listing = self.backend.list(&Query::Flows(Box::new(search)), page).await?;
+        Ok((rows!(Flows, listing.rows), listing.next))
     }
 
     /// Edges of a flow, by id, after `after`; and where the next page begins.
@@ -158,9 +153,8 @@ impl Engine {
         let flow = self.existing_flow(flow).await?;
         let page = Page { after: after.map(|edge| After::Uuid(edge.0)), limit };
         let listing = self.backend.list(&Query::Edges(flow.id, direction), &page).await?;
-        let more = listing.next.is_some();
-        let edges = edges(listing);
-        let next = edges.last().filter(|_| more).map(|edge| edge.id);
+        let edges = rows!(Edges, listing.rows);
+        let next = listing.next.and_then(|_| Some(edges.last()?.id));
         Ok((edges.iter().map(|edge| EdgeSnapshot::of(edge, &flow)).collect(), next))
     }
 
@@ -187,16 +181,9 @@ impl Engine {
         let now = self.backend.now().await?;
         let page = Page { after: after.map(After::Id), limit };
         let listing = self.backend.list(&Query::Members(flow), &page).await?;
-        let members: Vec<Execution> = match listing.rows {
-            Rows::Executions(members) => members,
-            other => unreachable!("members were asked for, not {other:?}"),
-        };
+        let members = rows!(Executions, listing.rows);
         // The last row may have been removed since it was found.
-        let next = match listing.next {
-            Some(After::Id(next)) => Some(next),
-            Some(other) => unreachable!("members go on after ids, not {other:?}"),
-            None => None,
-        };
+        let next = listing.next.as_ref().map(id_of);
         Ok((members.iter().map(|x| ExecutionSnapshot::of(x, now)).collect(), next))
     }
 
@@ -240,9 +227,9 @@ impl Engine {
         loop {
             let page = Page { after, limit: PAGE_MAX };
             let query = Query::Edges(flow, Direction::Incoming(id));
-            let mut listing = self.backend.list(&query, &page).await?;
-            after = listing.next.take();
-            let edges = edges(listing).into_iter();
+            let listing = self.backend.list(&query, &page).await?;
+            after = listing.next;
+            let edges = rows!(Edges, listing.rows).into_iter();
             named.extend(edges.filter_map(|edge| {
                 let (from, state) = (edge.upstream, edge.state.word());
                 Some(FlowInput { name: edge.name?, from, state, result: None })
@@ -296,26 +283,5 @@ impl Engine {
             };
             in_vain = tokio::time::timeout(left.min(self.poll), news).await.unwrap_or(false);
         }
-    }
-}
-
-fn flows(listing: Listing) -> Vec<Flow> {
-    match listing.rows {
-        Rows::Flows(flows) => flows,
-        other => unreachable!("flows were asked for, not {other:?}"),
-    }
-}
-
-fn edges(listing: Listing) -> Vec<Edge> {
-    match listing.rows {
-        Rows::Edges(edges) => edges,
-        other => unreachable!("edges were asked for, not {other:?}"),
-    }
-}
-
-fn groups(listing: Listing) -> Vec<Group> {
-    match listing.rows {
-        Rows::Groups(groups) => groups,
-        other => unreachable!("groups were asked for, not {other:?}"),
     }
 }

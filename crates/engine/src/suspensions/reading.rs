@@ -32,9 +32,7 @@ impl Engine {
         }
         let page = Page { after, limit: limit.unwrap_or(PAGE_DEFAULT) };
         let listing = self.backend.list(&Query::Waitpoints(of), &page).await?;
-        let Rows::Waitpoints(rows) = listing.rows else {
-            unreachable!("waitpoints were asked for");
-        };
+        let rows = rows!(Waitpoints, listing.rows);
         // What came is looked at only where it says who has decided.
         let asked = rows.iter().filter(|(row, suspension)| {
             WaitpointSnapshot::of(row, suspension.as_ref(), &[]).approval.is_some()
@@ -69,9 +67,7 @@ impl Engine {
         page: &Page,
     ) -> Result<(Vec<SuspensionSnapshot>, Option<After>), Error> {
         let listing = self.backend.list(&Query::Suspended(Box::new(search)), page).await?;
-        let Rows::Suspended(rows) = listing.rows else {
-            unreachable!("suspended executions were asked for");
-        };
+        let rows = rows!(Suspended, listing.rows);
         let seen = rows.iter().map(|(x, row)| SuspensionSnapshot::of(x, row)).collect();
         Ok((seen, listing.next))
     }
@@ -94,10 +90,7 @@ impl Engine {
         page: &Page,
     ) -> Result<(Vec<Signal>, Option<After>), Error> {
         let listing = self.backend.list(&Query::Signals(id), page).await?;
-        match listing.rows {
-            Rows::Signals(signals) => Ok((signals, listing.next)),
-            other => unreachable!("signals were asked for, not {other:?}"),
-        }
+        Ok((rows!(Signals, listing.rows), listing.next))
     }
 
     /// The signals that satisfied the last suspension, for the attempt that goes on with them:
@@ -119,10 +112,8 @@ impl Engine {
     pub async fn satisfying(&self, id: ExecutionId, ids: &[Uuid]) -> Result<Vec<Signal>, Error> {
         let mut found: Vec<Signal> = Vec::with_capacity(ids.len());
         for some in ids.chunks(SIGNALS_AT_ONCE) {
-            match self.rows(&Query::SomeSignals(id, some.iter().copied().collect())).await? {
-                Rows::Signals(signals) => found.extend(signals),
-                other => unreachable!("signals were asked for, not {other:?}"),
-            }
+            let some = Query::SomeSignals(id, some.iter().copied().collect());
+            found.extend(rows!(Signals, self.rows(&some).await?));
         }
         found.sort_by_key(|signal| signal.number);
         Ok(found)
