@@ -33,18 +33,24 @@ const FEW: usize = 3;
 /// Connections that read.
 const READERS: usize = 3;
 
+/// Which pools there are, and how large.
+const POOLS: [(Purpose, usize); 8] = [
+    (Purpose::Write(Traffic::Renew), WRITERS),
+    (Purpose::Write(Traffic::Step), WRITERS),
+    (Purpose::Write(Traffic::Finish), WRITERS),
+    (Purpose::Write(Traffic::Create), WRITERS),
+    (Purpose::Write(Traffic::Admin), WRITERS),
+    (Purpose::Claim, WRITERS),
+    (Purpose::Read, READERS),
+    (Purpose::Scan, 1),
+];
+
 /// The connections of a store. They are opened when they are first needed.
 pub struct Connections {
     /// Where they lead.
     pub address: Address,
-    renew: Pool,
-    step: Pool,
-    finish: Pool,
-    create: Pool,
-    admin: Pool,
-    claim: Pool,
-    read: Pool,
-    scan: Pool,
+    /// By [`Purpose::pool`].
+    pools: [Pool; POOLS.len()],
     types: Types,
 }
 
@@ -63,6 +69,15 @@ pub enum Purpose {
     Scan,
 }
 
+impl Purpose {
+    /// Its pool, as a place in [`POOLS`].
+    fn pool(self) -> usize {
+        let own = if self == Self::Snapshot { Self::Read } else { self };
+        let place = POOLS.iter().position(|(purpose, _)| *purpose == own);
+        place.expect("a pool for each purpose")
+    }
+}
+
 impl Connections {
     /// Connections to `address`; none is open yet.
     pub fn new(address: Address, types: Types) -> Result<Self, StoreError> {
@@ -75,50 +90,20 @@ impl Connections {
             let pool = pool.runtime(Runtime::Tokio1).build();
             pool.map_err(|error| StoreError::Transport { cause: error.to_string() })
         };
-        if address.few {
+        let pools = if address.few {
             let one = pool(Purpose::Write(Traffic::Admin), FEW)?;
-            let [renew, step, finish, create, admin, claim, read, scan] =
-                std::array::from_fn(|_| one.clone());
-            return Ok(Self {
-                address,
-                renew,
-                step,
-                finish,
-                create,
-                admin,
-                claim,
-                read,
-                scan,
-                types,
-            });
-        }
-        let writers = |traffic| pool(Purpose::Write(traffic), WRITERS);
-        Ok(Self {
-            renew: writers(Traffic::Renew)?,
-            step: writers(Traffic::Step)?,
-            finish: writers(Traffic::Finish)?,
-            create: writers(Traffic::Create)?,
-            admin: writers(Traffic::Admin)?,
-            claim: pool(Purpose::Claim, WRITERS)?,
-            read: pool(Purpose::Read, READERS)?,
-            scan: pool(Purpose::Scan, 1)?,
-            address,
-            types,
-        })
+            std::array::from_fn(|_| one.clone())
+        } else {
+            let all = POOLS.into_iter().map(|(purpose, size)| pool(purpose, size));
+            let all = all.collect::<Result<Vec<_>, _>>()?;
+            all.try_into().unwrap_or_else(|_| unreachable!("one pool for each purpose"))
+        };
+        Ok(Self { address, pools, types })
     }
 
     /// A connection of the right kind, waiting for one when all are busy.
     pub async fn get(&self, purpose: Purpose) -> Result<Session<'_>, Trouble> {
-        let pool = match purpose {
-            Purpose::Write(Traffic::Renew) => &self.renew,
-            Purpose::Write(Traffic::Step) => &self.step,
-            Purpose::Write(Traffic::Finish) => &self.finish,
-            Purpose::Write(Traffic::Create) => &self.create,
-            Purpose::Write(Traffic::Admin) => &self.admin,
-            Purpose::Claim => &self.claim,
-            Purpose::Read | Purpose::Snapshot => &self.read,
-            Purpose::Scan => &self.scan,
-        };
+        let pool = &self.pools[purpose.pool()];
         let client = pool.get().await.map_err(Trouble::unreachable)?;
         let begin = self.address.begin(purpose);
         let (types, pooled) = (&self.types, self.address.pooled);
