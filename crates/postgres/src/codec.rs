@@ -63,6 +63,9 @@ impl<T: ToSql> ToSql for Unprinted<T> {
     to_sql_checked!();
 }
 
+/// A place among executions by time: the time, and the two columns of an id.
+pub type Place = (i64, i16, Uuid);
+
 /// The parameters of a statement, in order.
 #[derive(Default)]
 pub struct Params<'a>(Vec<Param<'a>>);
@@ -80,8 +83,9 @@ impl<'a> Params<'a> {
     }
 
     /// Rows of one of our types.
-    pub fn rows(mut self, of: &'static str, rows: Composite) -> Self {
-        self.0.push((Box::new(Unprinted(rows)), Of::Rows(of)));
+    pub fn rows(mut self, rows: Composite) -> Self {
+        let of = Of::Rows(rows.of);
+        self.0.push((Box::new(Unprinted(rows)), of));
         self
     }
 
@@ -103,6 +107,16 @@ impl<'a> Params<'a> {
         let values: Vec<Option<T>> = values.collect();
         let any = values.iter().any(Option::is_some);
         self.one(any.then_some(values), of)
+    }
+
+    /// The two columns of one id.
+    pub fn id(self, id: ExecutionId) -> Self {
+        self.one(partition(id), Type::INT2).one(id.uuid(), Type::UUID)
+    }
+
+    /// The two columns of one flow.
+    pub fn flow(self, flow: FlowId) -> Self {
+        self.one(home(flow), Type::INT2).one(flow.0, Type::UUID)
     }
 
     /// The two columns of ids.
@@ -128,9 +142,20 @@ impl<'a> Params<'a> {
         self.ids(rows.clone().map(|(id, _)| id)).all(rows.map(|(_, uuid)| uuid), Type::UUID_ARRAY)
     }
 
+    /// The key and the value of a tag, or nothing.
+    pub fn tag(self, tag: Option<&'a (String, String)>) -> Self {
+        let (key, value) = tag.map(|(key, value)| (key.as_str(), value.as_str())).unzip();
+        self.text(key).text(value)
+    }
+
     /// A text, or nothing.
     pub fn text(self, text: Option<&'a str>) -> Self {
         self.one(text, Type::TEXT)
+    }
+
+    /// The three columns of a place.
+    pub fn place(self, (at, partition, uuid): Place) -> Self {
+        self.number(at).one(partition, Type::INT2).one(uuid, Type::UUID)
     }
 
     /// A number.
@@ -167,6 +192,11 @@ pub fn partition(id: ExecutionId) -> i16 {
 /// The partition of a flow as it is stored.
 pub fn home(flow: FlowId) -> i16 {
     i16::from(flow.partition().index())
+}
+
+/// A number that is never negative, as it is stored.
+pub fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Reads the columns of a row in order, naming each.
@@ -354,6 +384,14 @@ impl Stored {
     }
 }
 
+/// What bytes are, as it is stored.
+pub fn kind_of(at: BlobRef) -> &'static str {
+    match at {
+        BlobRef::Input(_) => "input",
+        BlobRef::Result(..) => "result",
+    }
+}
+
 /// The attempt that bytes are kept under.
 pub fn attempt_of(at: BlobRef) -> i64 {
     match at {
@@ -396,9 +434,9 @@ pub fn here(blob: Option<&Stored>, r: &mut Record<'_>) {
     r.bytes(here.map(|(_, bytes)| bytes.as_ref()));
 }
 
-/// Executions to update, as `ff_execution_row_7`.
+/// Executions to update.
 pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
-    Composite::of(rows, |x, r| {
+    Composite::of("ff_execution_row_7", rows, |x, r| {
         r.id(x.id);
         r.tid(x.at);
         r.long(x.row.version);
@@ -410,9 +448,9 @@ pub fn updates(rows: &[ToWrite<'_>]) -> Composite {
     })
 }
 
-/// Executions to insert, as `ff_new_execution_row_7`.
+/// Executions to insert.
 pub fn inserts(rows: &[ToWrite<'_>]) -> Composite {
-    Composite::of(rows, |x, r| {
+    Composite::of("ff_new_execution_row_7", rows, |x, r| {
         r.id(x.id);
         r.long(x.row.version);
         r.text(Some(x.row.namespace));
@@ -488,8 +526,7 @@ pub fn read_bytes(bytes: &[u8]) -> Bytes {
 }
 
 /// A step, as `step/load.sql` selects it.
-pub fn read_step(row: &Row) -> Result<StepRecord, StoreError> {
-    let mut r = Reader::new(row);
+pub fn read_step(r: &mut Reader<'_>) -> Result<StepRecord, StoreError> {
     let id = r.id()?;
     let columns = StepRow {
         number: r.int("number")?,
@@ -510,11 +547,11 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_in_no_log() {
-        let rows = Composite::of(&["input"], |text, r| r.text(Some(text)));
+        let rows = Composite::of("ff_payload_row", &["input"], |text, r| r.text(Some(text)));
         let params = Params::new()
             .all([b"secret".as_slice()].into_iter(), Type::BYTEA_ARRAY)
             .text(Some("text"))
-            .rows("ff_payload_row", rows);
+            .rows(rows);
         assert_eq!(format!("{:?}", params.values()), "[…, …, …]");
     }
 }

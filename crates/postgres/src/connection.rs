@@ -199,6 +199,18 @@ pub enum Step<'a> {
     Commit,
 }
 
+/// Adds a statement that is run for `rows`, unless there are none.
+pub fn run_for<'a, R: IntoIterator + Copy>(
+    steps: &mut Vec<Step<'a>>,
+    sql: &'static str,
+    rows: R,
+    params: impl FnOnce(R) -> Params<'a>,
+) {
+    if rows.into_iter().next().is_some() {
+        steps.push(Step::Run(sql, params(rows)));
+    }
+}
+
 /// A connection while somebody uses it.
 pub struct Session<'c> {
     client: Option<Object>,

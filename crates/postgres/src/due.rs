@@ -19,7 +19,7 @@ use ff_core::decide::suspension_timeout::TimeOutSuspension;
 use ff_core::decide::trim_flow::TrimFlow;
 use ff_core::decide::waitpoint_expiry::ExpireWaitpoint;
 use ff_core::fold::GroupKey;
-use ff_core::ids::FlowId;
+use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::index::TimerKind;
 use ff_core::row::{number, parse};
 use ff_core::time::Millis;
@@ -58,21 +58,16 @@ pub async fn due(
         now = now.minus(error_ms);
     }
     let by_time = || Params::new().number(now.0).number(i64::from(limit));
+    let timed = |kind: TimerKind, read: Read| {
+        (timer::due, filtered(by_time().text(Some(kind.as_str())), filter), read)
+    };
     let (sql, params, read): (_, _, Read) = match duty {
         Duty::AttemptTimeout => {
-            let params = by_time().text(Some(TimerKind::AttemptTimeout.as_str()));
-            let read: Read = |r| Ok(r.maybe_id()?.map(|id| TimeOutAttempt { id }.into()));
-            (timer::due, filtered(params, filter), read)
+            timed(TimerKind::AttemptTimeout, |r| of_id(r, |id| TimeOutAttempt { id }))
         }
-        Duty::Deadline => {
-            let params = by_time().text(Some(TimerKind::Deadline.as_str()));
-            let read: Read = |r| Ok(r.maybe_id()?.map(|id| ExpireExecution { id }.into()));
-            (timer::due, filtered(params, filter), read)
-        }
+        Duty::Deadline => timed(TimerKind::Deadline, |r| of_id(r, |id| ExpireExecution { id })),
         Duty::SuspensionTimeout => {
-            let params = by_time().text(Some(TimerKind::Suspension.as_str()));
-            let read: Read = |r| Ok(r.maybe_id()?.map(|id| TimeOutSuspension { id }.into()));
-            (timer::due, filtered(params, filter), read)
+            timed(TimerKind::Suspension, |r| of_id(r, |id| TimeOutSuspension { id }))
         }
         Duty::WaitpointExpiry => (waitpoint::due, filtered(by_time(), filter), read_waitpoint),
         Duty::LeaseExpiry => (lease::due, filtered(by_time(), filter), read_lease),
@@ -114,18 +109,7 @@ pub async fn due(
 
 /// Whether a duty takes leases away by the clock: a healthy worker would lose its work to a wrong one.
 fn takes_leases(duty: Duty) -> bool {
-    match duty {
-        Duty::LeaseExpiry | Duty::AttemptTimeout | Duty::Deadline => true,
-        Duty::SuspensionTimeout
-        | Duty::WaitpointExpiry
-        | Duty::IdempotencyExpiry
-        | Duty::Retention
-        | Duty::CompletionDispatch
-        | Duty::DependencyReconciler
-        | Duty::EdgeCancelDispatcher
-        | Duty::EdgeCancelReconciler
-        | Duty::CancelBacklog => false,
-    }
+    matches!(duty, Duty::LeaseExpiry | Duty::AttemptTimeout | Duty::Deadline)
 }
 
 fn namespace(filter: &WorkFilter) -> Option<&str> {
@@ -134,11 +118,7 @@ fn namespace(filter: &WorkFilter) -> Option<&str> {
 
 /// The three parameters of a filter.
 fn filtered<'a>(params: Params<'a>, filter: &'a WorkFilter) -> Params<'a> {
-    let (tag, value) = match &filter.tag {
-        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
-        None => (None, None),
-    };
-    params.text(namespace(filter)).text(tag).text(value)
+    params.text(namespace(filter)).tag(filter.tag.as_ref())
 }
 
 /// Adds what a row asks for, and when the next is due.
@@ -152,6 +132,14 @@ fn read_timed(row: &Row, read: Read, due: &mut Due) -> Result<(), StoreError> {
 /// Something is due then.
 fn next(at: Option<i64>, due: &mut Due) {
     due.next = due.next.into_iter().chain(at.map(Millis)).min();
+}
+
+/// The command for the execution that a row names, if it names one.
+fn of_id<C: Into<Command>>(
+    r: &mut Reader<'_>,
+    command: impl Fn(ExecutionId) -> C,
+) -> Result<Option<Command>, StoreError> {
+    Ok(r.maybe_id()?.map(|id| command(id).into()))
 }
 
 fn read_lease(r: &mut Reader<'_>) -> Result<Option<Command>, StoreError> {

@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::codec::{Params, Reader, home, partition};
+use crate::codec::{Params, Reader, stored};
 use crate::connection::Connections;
 use crate::load::nothing_seen;
 use crate::statements::event;
@@ -94,10 +94,6 @@ async fn read(
     limit: usize,
 ) -> Result<Vec<FeedEvent>, StoreError> {
     let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
-    let (tag, value) = match &filter.tag {
-        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
-        None => (None, None),
-    };
     let params = Params::new()
         .text(Some(&window.base.snapshot))
         .text(Some(&window.upto.snapshot))
@@ -106,26 +102,18 @@ async fn read(
         .one((!kinds.is_empty()).then_some(kinds), Type::TEXT_ARRAY)
         .text(filter.namespace.as_ref().map(|namespace| namespace.as_str()))
         .text(filter.lane.as_ref().map(|lane| lane.as_str()))
-        .text(tag)
-        .text(value)
+        .tag(filter.tag.as_ref())
         .count(limit)
         .number(stored(window.base.seq));
     let (sql, params) = match (filter.execution, filter.flow) {
         (None, None) => (event::read, params),
-        (None, Some(flow)) => {
-            (event::flow, params.one(home(flow), Type::INT2).one(flow.0, Type::UUID))
-        }
+        (None, Some(flow)) => (event::flow, params.flow(flow)),
         (Some(id), flow) => {
-            let params = params.one(partition(id), Type::INT2).one(id.uuid(), Type::UUID);
-            (event::history, params.one(flow.map(|flow| flow.0), Type::UUID))
+            (event::history, params.id(id).one(flow.map(|flow| flow.0), Type::UUID))
         }
     };
     let rows = connections.read(sql, params).await?;
     rows.iter().map(|row| read_event(row, window)).collect()
-}
-
-fn stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn read_event(row: &Row, window: &Window) -> Result<FeedEvent, StoreError> {

@@ -7,10 +7,10 @@ pub mod list;
 mod rows;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ff_core::backend::StoreError;
-use ff_core::flow::{Backlog, Dispatch, Edge, PendingCancel, Reach};
+use ff_core::flow::{Backlog, Dispatch, PendingCancel, Reach};
 use ff_core::fold::{GraphSet, GroupKey, Key};
 use ff_core::ids::{EdgeId, ExecutionId, FlowId};
 use ff_core::limits::{CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, REPLAY_AT_ONCE_MAX, TRIM_CHUNK_MAX};
@@ -22,8 +22,8 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::codec::{Params, Reader};
-use crate::connection::Step;
-use crate::load::Loaded;
+use crate::connection::{Step, run_for};
+use crate::load::{Answers, Damaged, Keyed, Loaded, keep};
 use crate::statements::{backlog, cancel, dispatch, edge, flow, group};
 pub use rows::{EdgeIds, read_edge, read_flow, read_group};
 pub use write::{GraphRows, unlocked};
@@ -102,18 +102,10 @@ impl GraphWanted {
     /// The statements that lock, in the order of locks; of each kind, what is free comes last.
     pub fn lock(&self) -> Vec<Step<'_>> {
         let mut steps = Vec::new();
-        if !self.flows.is_empty() {
-            steps.push(Step::Run(flow::lock, of_flows(&self.flows)));
-        }
-        if !self.free_flows.is_empty() {
-            steps.push(Step::Run(flow::free, of_flows(&self.free_flows)));
-        }
-        if !self.groups.is_empty() {
-            steps.push(Step::Run(group::lock, of_groups(self.groups.iter())));
-        }
-        if !self.free.is_empty() {
-            steps.push(Step::Run(group::free, of_groups(self.free.iter())));
-        }
+        run_for(&mut steps, flow::lock, &self.flows, of_flows);
+        run_for(&mut steps, flow::free, &self.free_flows, of_flows);
+        run_for(&mut steps, group::lock, &self.groups, of_groups);
+        run_for(&mut steps, group::free, &self.free, of_groups);
         steps
     }
 
@@ -131,81 +123,138 @@ impl GraphWanted {
 
     /// The statements that load everything; one for each kind of row.
     pub fn load<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let mut run = |any: bool, sql, params: &dyn Fn() -> Params<'a>| {
-            if any {
-                steps.push(Step::Run(sql, params()));
-            }
-        };
-        let flows = || self.flows.iter().chain(&self.free_flows).copied();
-        run(flows().next().is_some(), flow::load, &|| Params::new().flows(flows()));
-        let groups = || self.groups.iter().chain(&self.free);
-        run(groups().next().is_some(), group::load, &|| of_groups(groups()));
-        run(!self.grouped.is_empty(), group::of_flow, &|| of_flows(&self.grouped));
-        run(!self.edges.is_empty(), edge::load, &|| {
-            Params::new().in_flows(self.edges.iter().map(|(flow, id)| (*flow, id.0)))
+        let flows = self.flows.iter().chain(&self.free_flows).copied();
+        if flows.clone().next().is_some() {
+            steps.push(Step::Run(flow::load, Params::new().flows(flows)));
+        }
+        let groups = self.groups.iter().chain(&self.free);
+        if groups.clone().next().is_some() {
+            steps.push(Step::Run(group::load, of_groups(groups)));
+        }
+        run_for(steps, group::of_flow, &self.grouped, of_flows);
+        run_for(steps, edge::load, &self.edges, |edges| {
+            Params::new().in_flows(edges.iter().map(|(flow, id)| (*flow, id.0)))
         });
-        run(!self.pairs.is_empty(), edge::pair, &|| {
-            let params = Params::new()
-                .in_flows(self.pairs.iter().map(|(flow, from, _)| (*flow, from.uuid())));
-            params.all(self.pairs.iter().map(|(_, _, to)| to.uuid()), Type::UUID_ARRAY)
+        run_for(steps, edge::pair, &self.pairs, |pairs| {
+            let from = pairs.iter().map(|(flow, from, _)| (*flow, from.uuid()));
+            let to = pairs.iter().map(|(_, _, to)| to.uuid());
+            Params::new().in_flows(from).all(to, Type::UUID_ARRAY)
         });
-        run(!self.outgoing.is_empty(), edge::outgoing, &|| of_groups(self.outgoing.iter()));
-        run(!self.incoming.is_empty(), edge::incoming, &|| of_groups(self.incoming.iter()));
+        run_for(steps, edge::outgoing, &self.outgoing, of_groups);
+        run_for(steps, edge::incoming, &self.incoming, of_groups);
         // One more than anybody looks at tells that there are too many.
-        run(!self.reach.is_empty(), edge::reach, &|| {
-            of_groups(self.reach.iter()).count(CYCLE_NODES_MAX + 1)
+        let reach = |from| of_groups(from).count(CYCLE_NODES_MAX + 1);
+        run_for(steps, edge::reach, &self.reach, reach);
+        let behind = |from| of_groups(from).count(REPLAY_AT_ONCE_MAX);
+        run_for(steps, edge::behind, &self.behind, behind);
+        run_for(steps, flow::members, &self.members, of_flows);
+        run_for(steps, dispatch::load, &self.dispatch, |ids| {
+            Params::new().ids(ids.iter().copied())
         });
-        run(!self.behind.is_empty(), edge::behind, &|| {
-            of_groups(self.behind.iter()).count(REPLAY_AT_ONCE_MAX)
-        });
-        run(!self.members.is_empty(), flow::members, &|| of_flows(&self.members));
-        run(!self.dispatch.is_empty(), dispatch::load, &|| {
-            Params::new().ids(self.dispatch.iter().copied())
-        });
-        run(!self.cancels.is_empty(), cancel::load, &|| of_groups(self.cancels.iter()));
-        run(!self.backlogs.is_empty(), backlog::load, &|| of_flows(&self.backlogs));
-        run(!self.owed.is_empty(), backlog::members, &|| {
-            of_flows(&self.owed).count(CANCEL_CHUNK_MAX)
-        });
-        run(!self.first.is_empty(), flow::first, &|| of_flows(&self.first).count(TRIM_CHUNK_MAX));
+        run_for(steps, cancel::load, &self.cancels, of_groups);
+        run_for(steps, backlog::load, &self.backlogs, of_flows);
+        let owed = |flows| of_flows(flows).count(CANCEL_CHUNK_MAX);
+        run_for(steps, backlog::members, &self.owed, owed);
+        let first = |flows| of_flows(flows).count(TRIM_CHUNK_MAX);
+        run_for(steps, flow::first, &self.first, first);
     }
 
     /// Reads the answers to [`GraphWanted::load`]. `held` says what of the free could be locked;
     /// nothing when nothing was to be.
     pub fn read(
         &self,
-        answers: &mut dyn Iterator<Item = Vec<Row>>,
+        answers: &mut Answers,
         held: Option<&Held>,
         loaded: &mut Loaded,
     ) -> Result<(), StoreError> {
-        let mut next = |any: bool| any.then(|| answers.next()).flatten().unwrap_or_default();
-        let flows = next(!self.flows.is_empty() || !self.free_flows.is_empty());
+        let flows = answers.next(!self.flows.is_empty() || !self.free_flows.is_empty());
         self.read_flows(&flows, held, loaded)?;
-        let groups = next(!self.groups.is_empty() || !self.free.is_empty());
+        let groups = answers.next(!self.groups.is_empty() || !self.free.is_empty());
         self.read_groups(&groups, held, loaded)?;
-        self.read_grouped(&next(!self.grouped.is_empty()), loaded)?;
-        self.read_edges(&next(!self.edges.is_empty()), loaded)?;
-        self.read_pairs(&next(!self.pairs.is_empty()), loaded)?;
-        let way = |ids: EdgeIds| (ids.flow, ids.upstream);
-        let key = |(flow, id)| Key::Outgoing(flow, id);
-        let rows = next(!self.outgoing.is_empty());
-        let takes = (key, GraphSet::load_outgoing as Take);
-        read_ways(&rows, (&self.outgoing, way), takes, loaded)?;
-        let way = |ids: EdgeIds| (ids.flow, ids.downstream);
-        let key = |(flow, id)| Key::Incoming(flow, id);
-        let rows = next(!self.incoming.is_empty());
-        let takes = (key, GraphSet::load_incoming as Take);
-        read_ways(&rows, (&self.incoming, way), takes, loaded)?;
-        self.read_reach(&next(!self.reach.is_empty()), loaded)?;
-        self.read_behind(&next(!self.behind.is_empty()), loaded)?;
-        self.read_members(&next(!self.members.is_empty()), loaded)?;
-        self.read_dispatch(&next(!self.dispatch.is_empty()), loaded)?;
-        self.read_cancels(&next(!self.cancels.is_empty()), loaded)?;
-        self.read_backlogs(&next(!self.backlogs.is_empty()), loaded)?;
-        let owed = read_first(&self.owed, &next(!self.owed.is_empty()))?;
-        loaded.have.graph.owed.extend(owed);
-        let first = read_first(&self.first, &next(!self.first.is_empty()))?;
-        loaded.have.graph.first.extend(first);
+        let Loaded { have, damaged, .. } = loaded;
+        let have = &mut have.graph;
+        let groups = answers.gather(&self.grouped, damaged, Key::Groups, |row| {
+            read_group(row).map(|((flow, _), group)| (flow, group))
+        })?;
+        for (flow, groups) in groups {
+            have.load_groups(flow, groups);
+        }
+        self.read_edges(answers, have, damaged)?;
+        self.read_rest(answers, have, damaged)
+    }
+
+    fn read_edges(
+        &self,
+        answers: &mut Answers,
+        have: &mut GraphSet,
+        damaged: &mut Damaged,
+    ) -> Result<(), StoreError> {
+        let edge = |(flow, id)| Key::Edge(flow, id);
+        answers.fill_readable(&self.edges, (&mut have.edges, damaged), edge, |row| {
+            read_edge(row).map(|(ids, edge)| ((ids.flow, ids.id), edge))
+        })?;
+        have.pairs.extend(self.pairs.iter().map(|key| (*key, None)));
+        for row in answers.next(!self.pairs.is_empty()) {
+            let (EdgeIds { flow, id, upstream, downstream }, read) = read_edge(&row)?;
+            let found = read.map(|edge| drop(have.edges.insert((flow, id), Some(edge))));
+            let pair = (flow, upstream, downstream);
+            if let Some(error) = keep(&mut have.pairs, pair, found.map(|()| id)) {
+                damaged.insert(Key::Pair(flow, upstream, downstream), error);
+            }
+        }
+        let outgoing = |(flow, id)| Key::Outgoing(flow, id);
+        let outgoing = answers.gather(&self.outgoing, damaged, outgoing, |row| {
+            read_edge(row).map(|(ids, edge)| ((ids.flow, ids.upstream), edge))
+        })?;
+        for (from, edges) in outgoing {
+            have.load_outgoing(from, edges);
+        }
+        let incoming = |(flow, id)| Key::Incoming(flow, id);
+        let incoming = answers.gather(&self.incoming, damaged, incoming, |row| {
+            read_edge(row).map(|(ids, edge)| ((ids.flow, ids.downstream), edge))
+        })?;
+        for (into, edges) in incoming {
+            have.load_incoming(into, edges);
+        }
+        answers.fill(&self.reach, &mut have.reach, Reach::All(BTreeSet::new()), read_reach)?;
+        answers.fill(&self.behind, &mut have.behind, Vec::new(), |r| {
+            let (flow, id) = r.group()?;
+            let behind = r.take::<Vec<Uuid>>("behind")?.into_iter();
+            Ok(((flow, id), behind.map(|uuid| ExecutionId::for_flow(flow, uuid)).collect()))
+        })
+    }
+
+    fn read_rest(
+        &self,
+        answers: &mut Answers,
+        have: &mut GraphSet,
+        damaged: &mut Damaged,
+    ) -> Result<(), StoreError> {
+        let members = answers.gather(&self.members, damaged, Key::Members, |row| {
+            let mut r = Reader::new(row);
+            let (id, flow) = (r.id()?, r.flow()?);
+            let phase = parse::<Phase>("phase", r.take("phase")?);
+            Ok((flow, phase.map(|phase| (id, phase))))
+        })?;
+        have.members.extend(members.into_iter().map(in_order));
+        answers.fill(&self.dispatch, &mut have.dispatch, None, |r| {
+            let (execution, flow) = (r.id()?, r.flow()?);
+            let at = Millis(r.take("at_ms")?);
+            Ok((execution, Some(Dispatch { at, flow, execution })))
+        })?;
+        answers.fill(&self.cancels, &mut have.cancels, None, |r| {
+            let (flow, downstream) = r.group()?;
+            let enqueued_at = Millis(r.take("enqueued_at_ms")?);
+            Ok(((flow, downstream), Some(PendingCancel { enqueued_at, flow, downstream })))
+        })?;
+        answers.fill(&self.backlogs, &mut have.backlogs, None, |r| {
+            let (flow, requested_at) = (r.flow()?, Millis(r.take("requested_at_ms")?));
+            Ok((flow, Some(Backlog { flow, requested_at })))
+        })?;
+        let owed = answers.gather(&self.owed, damaged, Key::Owed, read_member)?;
+        have.owed.extend(owed.into_iter().map(in_order));
+        let first = answers.gather(&self.first, damaged, Key::First, read_member)?;
+        have.first.extend(first.into_iter().map(in_order));
         Ok(())
     }
 
@@ -225,13 +274,9 @@ impl GraphWanted {
                 have.busy.insert(flow);
                 continue;
             }
-            match read {
-                Ok(row) => drop(have.flows.insert(flow, Some(row))),
-                Err(error) => {
-                    have.flows.remove(&flow);
-                    loaded.damaged.insert(Key::Flow(flow), error.clone());
-                    loaded.damaged.insert(Key::FreeFlow(flow), error);
-                }
+            if let Some(error) = keep(&mut have.flows, flow, read) {
+                loaded.damaged.insert(Key::Flow(flow), error.clone());
+                loaded.damaged.insert(Key::FreeFlow(flow), error);
             }
         }
         Ok(())
@@ -254,216 +299,44 @@ impl GraphWanted {
                 continue;
             }
             loaded.locked.insert(key);
-            match read {
-                Ok(group) => drop(have.groups.insert(key, Some(group))),
-                Err(error) => {
-                    have.groups.remove(&key);
-                    loaded.damaged.insert(Key::Group(key.0, key.1), error.clone());
-                    loaded.damaged.insert(Key::FreeGroup(key.0, key.1), error);
-                }
+            if let Some(error) = keep(&mut have.groups, key, read) {
+                loaded.damaged.insert(Key::Group(key.0, key.1), error.clone());
+                loaded.damaged.insert(Key::FreeGroup(key.0, key.1), error);
             }
-        }
-        Ok(())
-    }
-
-    fn read_grouped(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let mut groups: BTreeMap<FlowId, Result<Vec<_>, StoreError>> =
-            self.grouped.iter().map(|flow| (*flow, Ok(Vec::new()))).collect();
-        for row in rows {
-            let ((flow, _), read) = read_group(row)?;
-            gather(groups.entry(flow).or_insert(Ok(Vec::new())), read);
-        }
-        for (flow, read) in groups {
-            match read {
-                Ok(groups) => loaded.have.graph.load_groups(flow, groups),
-                Err(error) => drop(loaded.damaged.insert(Key::Groups(flow), error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn read_edges(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.edges;
-        have.extend(self.edges.iter().map(|key| (*key, None)));
-        for row in rows {
-            let (EdgeIds { flow, id, .. }, read) = read_edge(row)?;
-            match read {
-                Ok(edge) => drop(have.insert((flow, id), Some(edge))),
-                Err(error) => {
-                    have.remove(&(flow, id));
-                    loaded.damaged.insert(Key::Edge(flow, id), error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn read_pairs(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph;
-        have.pairs.extend(self.pairs.iter().map(|key| (*key, None)));
-        for row in rows {
-            let (EdgeIds { flow, id, upstream, downstream }, read) = read_edge(row)?;
-            let pair = (flow, upstream, downstream);
-            match read {
-                Ok(edge) => {
-                    have.pairs.insert(pair, Some(id));
-                    have.edges.insert((flow, id), Some(edge));
-                }
-                Err(error) => {
-                    have.pairs.remove(&pair);
-                    loaded.damaged.insert(Key::Pair(flow, upstream, downstream), error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn read_behind(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.behind;
-        have.extend(self.behind.iter().map(|key| (*key, Vec::new())));
-        for row in rows {
-            let mut r = Reader::new(row);
-            let (flow, id) = r.group()?;
-            let ids: Vec<Uuid> = r.take("behind")?;
-            let ids = ids.into_iter().map(|uuid| ExecutionId::for_flow(flow, uuid));
-            have.insert((flow, id), ids.collect());
-        }
-        Ok(())
-    }
-
-    fn read_reach(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.reach;
-        have.extend(self.reach.iter().map(|key| (*key, Reach::All(BTreeSet::new()))));
-        for row in rows {
-            let mut r = Reader::new(row);
-            let (flow, id) = r.group()?;
-            let reached: Vec<Uuid> = r.take("reached")?;
-            let reach = if reached.len() > CYCLE_NODES_MAX {
-                Reach::TooMany
-            } else {
-                let reached = reached.into_iter();
-                Reach::All(reached.map(|uuid| ExecutionId::for_flow(flow, uuid)).collect())
-            };
-            have.insert((flow, id), reach);
-        }
-        Ok(())
-    }
-
-    fn read_members(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let mut members: BTreeMap<FlowId, Result<Vec<_>, StoreError>> =
-            self.members.iter().map(|flow| (*flow, Ok(Vec::new()))).collect();
-        for row in rows {
-            let mut r = Reader::new(row);
-            let (id, flow) = (r.id()?, r.flow()?);
-            let phase = parse::<Phase>("phase", r.take("phase")?);
-            gather(members.entry(flow).or_insert(Ok(Vec::new())), phase.map(|phase| (id, phase)));
-        }
-        for (flow, read) in members {
-            match read {
-                Ok(mut members) => {
-                    members.sort_unstable_by_key(|(id, _)| *id);
-                    loaded.have.graph.members.insert(flow, members);
-                }
-                Err(error) => drop(loaded.damaged.insert(Key::Members(flow), error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn read_dispatch(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.dispatch;
-        have.extend(self.dispatch.iter().map(|id| (*id, None)));
-        for row in rows {
-            let mut r = Reader::new(row);
-            let (execution, flow) = (r.id()?, r.flow()?);
-            let at = Millis(r.take("at_ms")?);
-            have.insert(execution, Some(Dispatch { at, flow, execution }));
-        }
-        Ok(())
-    }
-
-    fn read_cancels(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.cancels;
-        have.extend(self.cancels.iter().map(|key| (*key, None)));
-        for row in rows {
-            let mut r = Reader::new(row);
-            let (flow, downstream) = r.group()?;
-            let enqueued_at = Millis(r.take("enqueued_at_ms")?);
-            let row = PendingCancel { enqueued_at, flow, downstream };
-            have.insert((flow, downstream), Some(row));
-        }
-        Ok(())
-    }
-
-    fn read_backlogs(&self, rows: &[Row], loaded: &mut Loaded) -> Result<(), StoreError> {
-        let have = &mut loaded.have.graph.backlogs;
-        have.extend(self.backlogs.iter().map(|flow| (*flow, None)));
-        for row in rows {
-            let mut r = Reader::new(row);
-            let flow = r.flow()?;
-            let requested_at = Millis(r.take("requested_at_ms")?);
-            have.insert(flow, Some(Backlog { flow, requested_at }));
         }
         Ok(())
     }
 }
 
-/// One more of those that must all be readable.
-pub fn gather<T>(all: &mut Result<Vec<T>, StoreError>, read: Result<T, StoreError>) {
-    match (&mut *all, read) {
-        (Ok(rows), Ok(row)) => rows.push(row),
-        (Ok(_), Err(error)) => *all = Err(error),
-        (Err(_), _) => {}
-    }
+fn read_reach(r: &mut Reader<'_>) -> Result<(GroupKey, Reach), StoreError> {
+    let (flow, id) = r.group()?;
+    let reached: Vec<Uuid> = r.take("reached")?;
+    let reach = if reached.len() > CYCLE_NODES_MAX {
+        Reach::TooMany
+    } else {
+        let reached = reached.into_iter();
+        Reach::All(reached.map(|uuid| ExecutionId::for_flow(flow, uuid)).collect())
+    };
+    Ok(((flow, id), reach))
 }
 
-/// Takes in all edges out of, or into, an execution.
-type Take = fn(&mut GraphSet, GroupKey, Vec<Edge>);
-
-/// Edges that were loaded because they lead out of, or into, an execution.
-fn read_ways(
-    rows: &[Row],
-    (wanted, way): (&BTreeSet<GroupKey>, impl Fn(EdgeIds) -> GroupKey),
-    (key, load): (impl Fn(GroupKey) -> Key, Take),
-    loaded: &mut Loaded,
-) -> Result<(), StoreError> {
-    let mut ways: BTreeMap<GroupKey, Result<Vec<Edge>, StoreError>> =
-        wanted.iter().map(|way| (*way, Ok(Vec::new()))).collect();
-    for row in rows {
-        let (ids, read) = read_edge(row)?;
-        gather(ways.entry(way(ids)).or_insert(Ok(Vec::new())), read);
-    }
-    for (way, read) in ways {
-        match read {
-            Ok(edges) => load(&mut loaded.have.graph, way, edges),
-            Err(error) => drop(loaded.damaged.insert(key(way), error)),
-        }
-    }
-    Ok(())
+/// A member, by its flow.
+fn read_member(row: &Row) -> Keyed<FlowId, ExecutionId> {
+    let mut r = Reader::new(row);
+    let (id, flow) = (r.id()?, r.flow()?);
+    Ok((flow, Ok(id)))
 }
 
-/// The first members, or the first owed ones, of each flow, in order.
-fn read_first(
-    wanted: &BTreeSet<FlowId>,
-    rows: &[Row],
-) -> Result<BTreeMap<FlowId, Vec<ExecutionId>>, StoreError> {
-    let mut first: BTreeMap<FlowId, Vec<ExecutionId>> =
-        wanted.iter().map(|flow| (*flow, Vec::new())).collect();
-    for row in rows {
-        let mut r = Reader::new(row);
-        let (id, flow) = (r.id()?, r.flow()?);
-        first.entry(flow).or_default().push(id);
-    }
-    for ids in first.values_mut() {
-        ids.sort_unstable();
-    }
-    Ok(first)
+/// Members of a flow, by their ids.
+fn in_order<T: Ord>((flow, mut members): (FlowId, Vec<T>)) -> (FlowId, Vec<T>) {
+    members.sort_unstable();
+    (flow, members)
 }
 
 fn of_flows<'a>(flows: &BTreeSet<FlowId>) -> Params<'a> {
     Params::new().flows(flows.iter().copied())
 }
 
-fn of_groups<'a, 'k>(keys: impl Iterator<Item = &'k GroupKey> + Clone) -> Params<'a> {
-    Params::new().in_flows(keys.map(|(flow, id)| (*flow, id.uuid())))
+fn of_groups<'a, 'k>(keys: impl IntoIterator<Item = &'k GroupKey, IntoIter: Clone>) -> Params<'a> {
+    Params::new().in_flows(keys.into_iter().map(|(flow, id)| (*flow, id.uuid())))
 }

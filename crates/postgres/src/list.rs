@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::codec::{Params, Reader, partition, read_step};
+use crate::codec::{Params, Place, Reader, partition, read_step};
 use crate::connection::Connections;
 use crate::graph;
 use crate::load::Wanted;
@@ -50,7 +50,8 @@ pub async fn list(
         }
         Query::Steps(id) => {
             let rows = connections.read(list::steps, numbered(*id, page)).await?;
-            let found = rows.iter().map(read_step).collect::<Result<Vec<_>, _>>()?;
+            let found = rows.iter().map(|row| read_step(&mut Reader::new(row)));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
             Ok(cut(found, page, |record| After::Number(record.step.number), Rows::Steps))
         }
         Query::Depths => {
@@ -106,6 +107,17 @@ pub fn cut<T>(
     Listing { rows: wrap(rows), next }
 }
 
+/// Where a page of a listing by time begins, unless it is the first.
+pub fn place_of(page: &Page) -> Option<Place> {
+    match &page.after {
+        Some(After::Created(at, id)) => Some((at.0, partition(*id), id.uuid())),
+        Some(
+            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
+        )
+        | None => None,
+    }
+}
+
 /// What has a name, from a page on.
 fn named(page: &Page) -> Params<'_> {
     Params::new().text(page.name()).count(page.size() + 1)
@@ -114,11 +126,7 @@ fn named(page: &Page) -> Params<'_> {
 /// What belongs to an execution and has a number, from a page on.
 pub fn numbered(id: ExecutionId, page: &Page) -> Params<'static> {
     let after = page.number().map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-    Params::new()
-        .one(partition(id), Type::INT2)
-        .one(id.uuid(), Type::UUID)
-        .one(after, Type::INT4)
-        .count(page.size() + 1)
+    Params::new().id(id).one(after, Type::INT4).count(page.size() + 1)
 }
 
 fn read_depth(row: &Row) -> Result<(LaneId, u64, Option<Millis>), StoreError> {
@@ -135,19 +143,9 @@ async fn executions(
     now: Millis,
 ) -> Result<Vec<(ExecutionId, After)>, StoreError> {
     let stored = search.state.map(PublicState::stored);
-    let (tag, value) = match &search.tag {
-        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
-        None => (None, None),
-    };
     // Whatever was created before `created_to`, and comes after the last page.
     let latest = (search.created_to.map_or(i64::MAX, |at| at.0), i16::MIN, Uuid::nil());
-    let before = match &page.after {
-        Some(After::Created(at, id)) => latest.min((at.0, partition(*id), id.uuid())),
-        Some(
-            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
-        )
-        | None => latest,
-    };
+    let before = place_of(page).map_or(latest, |place| latest.min(place));
     let params = Params::new()
         .text(search.lane.as_ref().map(|lane| lane.as_str()))
         .text(search.namespace.as_ref().map(|namespace| namespace.as_str()))
@@ -156,12 +154,9 @@ async fn executions(
         .text(stored.and_then(|stored| stored.outcome).map(|outcome| outcome.as_str()))
         .one(stored.and_then(|stored| stored.waits), Type::BOOL)
         .number(now.0)
-        .text(tag)
-        .text(value)
+        .tag(search.tag.as_ref())
         .number(search.created_from.map_or(i64::MIN, |at| at.0))
-        .number(before.0)
-        .one(before.1, Type::INT2)
-        .one(before.2, Type::UUID)
+        .place(before)
         .count(page.size() + 1)
         .one(stored.map(|stored| stored.gated), Type::BOOL);
     let sql = match (&search.lane, &search.tag) {

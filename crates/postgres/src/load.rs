@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::codec::{self, Params, Reader, Tid, home, partition, read_bytes};
-use crate::connection::Step;
+use crate::connection::{Step, run_for};
 use crate::graph::{GraphWanted, Held};
 use crate::statements::{consumer, event, execution, idempotency, lease, payload, step};
 use crate::waits::WaitWanted;
@@ -31,7 +31,7 @@ pub struct Wanted {
     unseen: BTreeSet<ExecutionId>,
     steps: BTreeSet<(ExecutionId, u32)>,
     stepped: BTreeSet<(ExecutionId, u32)>,
-    inputs: Vec<BlobRef>,
+    inputs: BTreeSet<ExecutionId>,
     graph: GraphWanted,
     waits: WaitWanted,
 }
@@ -62,11 +62,105 @@ pub struct Loaded {
     /// The readable rows.
     pub have: WorkingSet,
     /// The others.
-    pub damaged: BTreeMap<Key, StoreError>,
+    pub damaged: Damaged,
     /// Groups that are there and were locked.
     pub locked: BTreeSet<GroupKey>,
     /// Where executions stand that were locked, as far as is known.
     pub places: ById<Tid>,
+}
+
+/// Why rows cannot be read, by the keys that asked for them.
+pub type Damaged = BTreeMap<Key, StoreError>;
+
+/// What is read of one row: its key is known even if the rest cannot be read.
+pub type Keyed<K, V> = Result<(K, Result<V, StoreError>), StoreError>;
+
+/// Answers to statements that load rows; each was sent only if it was for something.
+pub struct Answers(std::vec::IntoIter<Vec<Row>>);
+
+impl Answers {
+    /// The rows of the next statement, if it was `sent`.
+    pub fn next(&mut self, sent: bool) -> Vec<Row> {
+        if sent { self.0.next().unwrap_or_default() } else { Vec::new() }
+    }
+
+    /// Puts everything `wanted` into `have`: what its row says, or `absent` where there is no row.
+    pub fn fill<K: Ord + Clone, V: Clone>(
+        &mut self,
+        wanted: &BTreeSet<K>,
+        have: &mut BTreeMap<K, V>,
+        absent: V,
+        read: impl Fn(&mut Reader<'_>) -> Result<(K, V), StoreError>,
+    ) -> Result<(), StoreError> {
+        have.extend(wanted.iter().map(|key| (key.clone(), absent.clone())));
+        for row in self.next(!wanted.is_empty()) {
+            let (key, value) = read(&mut Reader::new(&row))?;
+            have.insert(key, value);
+        }
+        Ok(())
+    }
+
+    /// The same for rows that may be damaged: one that cannot be read is left out of `have`, and
+    /// reported under its `key`.
+    pub fn fill_readable<K: Ord + Clone, V>(
+        &mut self,
+        wanted: &BTreeSet<K>,
+        (have, damaged): (&mut BTreeMap<K, Option<V>>, &mut Damaged),
+        key: impl Fn(K) -> Key,
+        read: impl Fn(&Row) -> Keyed<K, V>,
+    ) -> Result<(), StoreError> {
+        have.extend(wanted.iter().map(|key| (key.clone(), None)));
+        for row in self.next(!wanted.is_empty()) {
+            let (at, read) = read(&row)?;
+            if let Some(error) = keep(have, at.clone(), read) {
+                damaged.insert(key(at), error);
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows of everything `wanted`. Where one of them cannot be read, the others are left out
+    /// too, and its error is reported under the `key`.
+    pub fn gather<K: Ord + Copy, V>(
+        &mut self,
+        wanted: &BTreeSet<K>,
+        damaged: &mut Damaged,
+        key: impl Fn(K) -> Key,
+        read: impl Fn(&Row) -> Keyed<K, V>,
+    ) -> Result<BTreeMap<K, Vec<V>>, StoreError> {
+        let mut all: BTreeMap<K, Vec<V>> = wanted.iter().map(|of| (*of, Vec::new())).collect();
+        let mut first = BTreeMap::new();
+        for row in self.next(!wanted.is_empty()) {
+            let (of, read) = read(&row)?;
+            match read {
+                Ok(row) => all.entry(of).or_default().push(row),
+                Err(error) => drop(first.entry(of).or_insert(error)),
+            }
+        }
+        for (of, error) in first {
+            all.remove(&of);
+            damaged.insert(key(of), error);
+        }
+        Ok(all)
+    }
+}
+
+/// Puts a row into `have`. One that cannot be read is not there, nor absent: returns the error.
+pub fn keep<K: Ord, V>(
+    have: &mut BTreeMap<K, Option<V>>,
+    key: K,
+    read: Result<V, StoreError>,
+) -> Option<StoreError> {
+    match read {
+        Ok(row) => {
+            have.insert(key, Some(row));
+            None
+        }
+        Err(error) => {
+            have.remove(&key);
+            Some(error)
+        }
+    }
 }
 
 impl Wanted {
@@ -81,7 +175,7 @@ impl Wanted {
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
                 Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
                 Key::Stepped(id, attempt) => drop(wanted.stepped.insert((id, attempt))),
-                Key::Input(id) => wanted.inputs.push(BlobRef::Input(id)),
+                Key::Input(id) => drop(wanted.inputs.insert(id)),
                 Key::Flow(_)
                 | Key::FreeFlow(_)
                 | Key::Group(..)
@@ -136,35 +230,27 @@ impl Wanted {
     /// The statements that load everything; one for each kind of row.
     pub fn load(&self) -> Vec<Step<'_>> {
         let mut steps = Vec::new();
-        if !self.executions.is_empty() {
-            let ids = self.executions.iter().copied();
-            steps.push(Step::Run(execution::load, Params::new().ids(ids)));
-        }
-        if !self.keys.is_empty() {
-            let params = Params::new()
-                .all(self.keys.iter().map(|(namespace, _)| namespace.as_str()), Type::TEXT_ARRAY)
-                .all(self.keys.iter().map(|(_, key)| key.as_str()), Type::TEXT_ARRAY);
-            steps.push(Step::Run(idempotency::load, params));
-        }
-        if !self.consumers.is_empty() {
-            let names = self.consumers.iter().map(|name| name.as_str());
-            steps.push(Step::Run(consumer::load, Params::new().all(names, Type::TEXT_ARRAY)));
-        }
-        if !self.unseen.is_empty() {
-            let ids = self.unseen.iter().copied();
-            steps.push(Step::Run(event::unseen, Params::new().ids(ids)));
-        }
+        let ids = |ids: &BTreeSet<ExecutionId>| Params::new().ids(ids.iter().copied());
+        run_for(&mut steps, execution::load, &self.executions, ids);
+        run_for(&mut steps, idempotency::load, &self.keys, |keys| {
+            Params::new()
+                .all(keys.iter().map(|(namespace, _)| namespace.as_str()), Type::TEXT_ARRAY)
+                .all(keys.iter().map(|(_, key)| key.as_str()), Type::TEXT_ARRAY)
+        });
+        run_for(&mut steps, consumer::load, &self.consumers, |names| {
+            Params::new().all(names.iter().map(|name| name.as_str()), Type::TEXT_ARRAY)
+        });
+        run_for(&mut steps, event::unseen, &self.unseen, ids);
         for (sql, of) in [(step::load, &self.steps), (step::of_attempt, &self.stepped)] {
-            if !of.is_empty() {
+            run_for(&mut steps, sql, of, |of| {
                 let number = |(_, number): &(_, u32)| i32::try_from(*number).unwrap_or(i32::MAX);
                 let params = Params::new().ids(of.iter().map(|(id, _)| *id));
-                let params = params.all(of.iter().map(number), Type::INT4_ARRAY);
-                steps.push(Step::Run(sql, params));
-            }
+                params.all(of.iter().map(number), Type::INT4_ARRAY)
+            });
         }
-        if !self.inputs.is_empty() {
-            steps.push(blobs_step(&self.inputs));
-        }
+        run_for(&mut steps, payload::load, &self.inputs, |ids| {
+            blob_params(ids.iter().map(|id| BlobRef::Input(*id)))
+        });
         self.graph.load(&mut steps);
         self.waits.load(&mut steps);
         steps
@@ -185,78 +271,42 @@ impl Wanted {
         answers: Vec<Vec<Row>>,
         held: Option<&Held>,
     ) -> Result<(), StoreError> {
-        let have = &mut loaded.have;
-        let mut answers = answers.into_iter();
-        let mut next = |any: bool| any.then(|| answers.next()).flatten().unwrap_or_default();
-        have.executions.extend(self.executions.iter().map(|id| (*id, None)));
-        for row in next(!self.executions.is_empty()) {
-            let (id, read) = codec::read_execution(&row)?;
-            match read {
-                Ok(x) => drop(have.executions.insert(id, Some(x))),
-                Err(error) => {
-                    have.executions.remove(&id);
-                    loaded.damaged.insert(Key::Execution(id), error);
-                }
-            }
-        }
-        have.keys.extend(self.keys.iter().map(|key| (key.clone(), None)));
-        for row in next(!self.keys.is_empty()) {
-            let (key, read) = read_key(&row)?;
-            have.keys.insert(key, Some(read));
-        }
-        have.consumers.extend(self.consumers.iter().map(|name| (name.clone(), None)));
-        for row in next(!self.consumers.is_empty()) {
-            let (name, read) = read_consumer(&row)?;
-            have.consumers.insert(name, Some(read));
-        }
-        have.unseen.extend(self.unseen.iter().map(|id| (*id, false)));
-        for row in next(!self.unseen.is_empty()) {
-            have.unseen.insert(Reader::new(&row).id()?, true);
-        }
-        have.steps.extend(self.steps.iter().map(|at| (*at, None)));
-        for row in next(!self.steps.is_empty()) {
-            let record = codec::read_step(&row)?;
-            have.steps.insert((record.execution, record.step.number), Some(record));
-        }
-        have.stepped.extend(self.stepped.iter().map(|of| (*of, false)));
-        for row in next(!self.stepped.is_empty()) {
-            let mut r = Reader::new(&row);
-            let of = (r.id()?, number("attempt_index", r.int("attempt_index")?)?);
-            have.stepped.insert(of, true);
-        }
-        have.inputs.extend(self.inputs.iter().map(|at| (at.execution(), None)));
-        for row in next(!self.inputs.is_empty()) {
-            let id = Reader::new(&row).id()?;
-            match read_blob(&row) {
-                Ok(blob) => drop(have.inputs.insert(id, Some(blob))),
-                Err(error) => {
-                    have.inputs.remove(&id);
-                    loaded.damaged.insert(Key::Input(id), error);
-                }
-            }
-        }
+        let Loaded { have, damaged, .. } = loaded;
+        let mut answers = Answers(answers.into_iter());
+        let executions = (&mut have.executions, &mut *damaged);
+        let read = codec::read_execution;
+        answers.fill_readable(&self.executions, executions, Key::Execution, read)?;
+        answers.fill(&self.keys, &mut have.keys, None, read_key)?;
+        answers.fill(&self.consumers, &mut have.consumers, None, read_consumer)?;
+        answers.fill(&self.unseen, &mut have.unseen, false, |r| Ok((r.id()?, true)))?;
+        answers.fill(&self.steps, &mut have.steps, None, |r| {
+            let record = codec::read_step(r)?;
+            Ok(((record.execution, record.step.number), Some(record)))
+        })?;
+        answers.fill(&self.stepped, &mut have.stepped, false, |r| {
+            Ok(((r.id()?, number("attempt_index", r.int("attempt_index")?)?), true))
+        })?;
+        let inputs = (&mut have.inputs, damaged);
+        answers.fill_readable(&self.inputs, inputs, Key::Input, |row| {
+            Ok((Reader::new(row).id()?, read_blob(row)))
+        })?;
         self.graph.read(&mut answers, held, loaded)?;
         self.waits.read(&mut answers, loaded)
     }
 }
 
 /// The parameters of `payload/load.sql`.
-pub fn blob_params(refs: &[BlobRef]) -> Params<'_> {
-    let kind = |at: &BlobRef| match at {
-        BlobRef::Input(_) => "input",
-        BlobRef::Result(..) => "result",
-    };
-    let attempt = |at: &BlobRef| i32::try_from(codec::attempt_of(*at)).unwrap_or(i32::MAX);
+fn blob_params<'a>(refs: impl Iterator<Item = BlobRef> + Clone) -> Params<'a> {
+    let attempt = |at| i32::try_from(codec::attempt_of(at)).unwrap_or(i32::MAX);
     Params::new()
-        .all(refs.iter().map(|at| partition(at.execution())), Type::INT2_ARRAY)
-        .all(refs.iter().map(|at| at.execution().uuid()), Type::UUID_ARRAY)
-        .all(refs.iter().map(kind), Type::TEXT_ARRAY)
-        .all(refs.iter().map(attempt), Type::INT4_ARRAY)
+        .ids(refs.clone().map(BlobRef::execution))
+        .all(refs.clone().map(codec::kind_of), Type::TEXT_ARRAY)
+        .all(refs.map(attempt), Type::INT4_ARRAY)
 }
 
 /// The statement that reads bytes.
 pub fn blobs_step(refs: &[BlobRef]) -> Step<'_> {
-    Step::Run(payload::load, blob_params(refs))
+    Step::Run(payload::load, blob_params(refs.iter().copied()))
 }
 
 /// What was found, in the order it was asked for.
@@ -283,8 +333,7 @@ pub fn read_blob(row: &Row) -> Result<Blob, StoreError> {
 
 /// The statement that asks whether and how an execution has ended.
 pub fn fate_step(id: ExecutionId) -> Step<'static> {
-    let params = Params::new().one(partition(id), Type::INT2).one(id.uuid(), Type::UUID);
-    Step::Run(execution::fate, params)
+    Step::Run(execution::fate, Params::new().id(id))
 }
 
 /// Reads what `execution/fate.sql` selects.
@@ -311,8 +360,9 @@ pub fn read_fate(id: ExecutionId, row: &Row) -> Result<Fate, StoreError> {
     Ok(Fate::Ended(Ended { state: outcome.into(), result: Some(result) }))
 }
 
-fn read_key(row: &Row) -> Result<((Namespace, IdempotencyKey), KeyRow), StoreError> {
-    let mut r = Reader::new(row);
+fn read_key(
+    r: &mut Reader<'_>,
+) -> Result<((Namespace, IdempotencyKey), Option<KeyRow>), StoreError> {
     let namespace = parse("namespace", r.take("namespace")?)?;
     let key = parse("key", r.take("key")?)?;
     let read = KeyRow {
@@ -320,19 +370,18 @@ fn read_key(row: &Row) -> Result<((Namespace, IdempotencyKey), KeyRow), StoreErr
         fingerprint: Fingerprint(r.take("fingerprint")?),
         expires_at: Millis(r.take("expires_at_ms")?),
     };
-    Ok(((namespace, key), read))
+    Ok(((namespace, key), Some(read)))
 }
 
-fn read_consumer(row: &Row) -> Result<(ConsumerName, Consumer), StoreError> {
-    let mut r = Reader::new(row);
+fn read_consumer(r: &mut Reader<'_>) -> Result<(ConsumerName, Option<Consumer>), StoreError> {
     let name = parse("name", r.take("name")?)?;
-    let base = read_horizon(&mut r, "base", "base_seq")?;
-    let upto = read_horizon(&mut r, "upto", "upto_seq")?;
+    let base = read_horizon(r, "base", "base_seq")?;
+    let upto = read_horizon(r, "upto", "upto_seq")?;
     let after = number("after_seq", r.take("after_seq")?)?;
     let window = Window { base, upto, after };
     let cursor =
         if window == nothing_seen() { Cursor::Start } else { Cursor::Window(Box::new(window)) };
-    Ok((name, Consumer { cursor, updated_at: Millis(r.take("updated_at_ms")?) }))
+    Ok((name, Some(Consumer { cursor, updated_at: Millis(r.take("updated_at_ms")?) })))
 }
 
 fn read_horizon(r: &mut Reader<'_>, snapshot: &str, seq: &str) -> Result<Horizon, StoreError> {

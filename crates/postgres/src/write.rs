@@ -21,8 +21,10 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use self::alike::Alike;
-use crate::codec::{Composite, Params, Reader, Stored, Tid, ToWrite, attempt_of, inserts, updates};
-use crate::connection::Step;
+use crate::codec::{
+    Composite, Params, Reader, Stored, Tid, ToWrite, attempt_of, inserts, kind_of, stored, updates,
+};
+use crate::connection::{Step, run_for};
 use crate::graph::GraphRows;
 use crate::load::nothing_seen;
 use crate::statements::{
@@ -123,18 +125,15 @@ impl<'s> Rows<'s> {
         self.removals(&mut steps);
         self.graph.removals(&mut steps);
         self.graph.parents(&mut steps);
-        if !self.inserted.is_empty() {
-            steps.push(Step::Run(execution::insert, new_executions(&self.inserted)));
-        }
-        if !self.updated.is_empty() {
-            let params = executions(&self.updated).count(self.updated.len());
-            steps.push(Step::Run(execution::put, params));
-        }
+        run_for(&mut steps, execution::insert, &self.inserted, |rows| {
+            Params::new().rows(inserts(rows))
+        });
+        run_for(&mut steps, execution::put, &self.updated, |rows| {
+            Params::new().rows(updates(rows)).count(rows.len())
+        });
         self.graph.enlist(&mut steps);
         self.leases(&mut steps);
-        if !self.set.held.is_empty() {
-            steps.push(Step::Run(lease::hold, self.held()));
-        }
+        run_for(&mut steps, lease::hold, &self.set.held, |_| self.held());
         self.keys(&mut steps);
         self.consumers(&mut steps);
         self.attempts_and_blobs(&mut steps);
@@ -146,9 +145,9 @@ impl<'s> Rows<'s> {
         self.waits.steps(&mut steps);
         let own = self.event_rows();
         let (first, last) = own.split_at(self.alike.as_ref().map_or(own.len(), |a| a.before));
-        steps.extend(events(first));
+        run_for(&mut steps, event::insert, first, |rows| Params::new().rows(event_rows(rows)));
         steps.extend(self.alike.as_ref().map(Alike::step));
-        steps.extend(events(last));
+        run_for(&mut steps, event::insert, last, |rows| Params::new().rows(event_rows(rows)));
         steps
     }
 
@@ -196,45 +195,42 @@ impl<'s> Rows<'s> {
             let params = Params::new().ids(before.map(|row| row.execution));
             steps.push(Step::Run(lease::lock, params.all(claims, Type::UUID_ARRAY)));
         }
-        if !ended.is_empty() {
-            let params = leases(Params::new(), ended.iter().map(|row| (*row, Some(*row))));
-            steps.push(Step::Run(lease::remove, params.count(ended.len())));
+        run_for(steps, lease::remove, &ended, |rows| {
+            let rows = rows.iter().map(|row| (*row, Some(*row)));
+            Params::new().rows(leases(rows)).count(ended.len())
+        });
+        for (sql, moved) in [(lease::renew, &renewed), (lease::refile, &refiled)] {
+            run_for(steps, sql, moved, |rows| {
+                let rows = rows.iter().map(|(before, after)| (*after, Some(*before)));
+                Params::new().rows(leases(rows)).count(moved.len())
+            });
         }
-        for (sql, rows) in [(lease::renew, renewed), (lease::refile, refiled)] {
-            if rows.is_empty() {
-                continue;
-            }
-            let moved = rows.iter().map(|(before, after)| (*after, Some(*before)));
-            steps.push(Step::Run(sql, leases(Params::new(), moved).count(rows.len())));
-        }
-        if !granted.is_empty() {
-            let params = leases(Params::new(), granted.iter().map(|row| (*row, None)));
-            steps.push(Step::Run(lease::insert, params));
-        }
+        run_for(steps, lease::insert, &granted, |rows| {
+            Params::new().rows(leases(rows.iter().map(|row| (*row, None))))
+        });
     }
 
     fn keys<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let text = Type::TEXT_ARRAY;
         let put: Vec<_> =
             self.set.keys.iter().filter_map(|(key, row)| Some((key, row.as_ref()?))).collect();
-        if !put.is_empty() {
-            let params = Params::new()
-                .all(put.iter().map(|((namespace, _), _)| namespace.as_str()), text.clone())
-                .all(put.iter().map(|((_, key), _)| key.as_str()), text.clone())
+        run_for(steps, idempotency::put, &put, |put| {
+            Params::new()
+                .all(put.iter().map(|((namespace, _), _)| namespace.as_str()), Type::TEXT_ARRAY)
+                .all(put.iter().map(|((_, key), _)| key.as_str()), Type::TEXT_ARRAY)
                 .ids(put.iter().map(|(_, row)| row.execution))
                 .all(put.iter().map(|(_, row)| row.fingerprint.0.as_slice()), Type::BYTEA_ARRAY)
-                .all(put.iter().map(|(_, row)| row.expires_at.0), Type::INT8_ARRAY);
-            let params = params.number(self.now.0).count(put.len());
-            steps.push(Step::Run(idempotency::put, params));
-        }
+                .all(put.iter().map(|(_, row)| row.expires_at.0), Type::INT8_ARRAY)
+                .number(self.now.0)
+                .count(put.len())
+        });
         let gone: Vec<_> =
             self.set.keys.iter().filter(|(_, row)| row.is_none()).map(|(key, _)| key).collect();
-        if !gone.is_empty() {
-            let params = Params::new()
-                .all(gone.iter().map(|(namespace, _)| namespace.as_str()), text.clone())
-                .all(gone.iter().map(|(_, key)| key.as_str()), text);
-            steps.push(Step::Run(idempotency::remove, params.number(self.now.0)));
-        }
+        run_for(steps, idempotency::remove, &gone, |gone| {
+            Params::new()
+                .all(gone.iter().map(|(namespace, _)| namespace.as_str()), Type::TEXT_ARRAY)
+                .all(gone.iter().map(|(_, key)| key.as_str()), Type::TEXT_ARRAY)
+                .number(self.now.0)
+        });
     }
 
     fn consumers<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
@@ -253,113 +249,84 @@ impl<'s> Rows<'s> {
                 }
             }
         }
-        if !put.is_empty() {
-            let (text, number) = (Type::TEXT_ARRAY, Type::INT8_ARRAY);
-            let params = Params::new()
-                .all(put.iter().map(|(name, ..)| *name), text.clone())
-                .all(put.iter().map(|(_, w, _)| w.base.snapshot.clone()), text.clone())
-                .all(put.iter().map(|(_, w, _)| stored(w.base.seq)), number.clone())
-                .all(put.iter().map(|(_, w, _)| w.upto.snapshot.clone()), text)
-                .all(put.iter().map(|(_, w, _)| stored(w.upto.seq)), number.clone())
-                .all(put.iter().map(|(_, w, _)| stored(w.after)), number.clone())
-                .all(put.iter().map(|(.., at)| at.0), number);
-            steps.push(Step::Run(consumer::put, params));
-        }
-        if !gone.is_empty() {
-            let params = Params::new().all(gone.into_iter(), Type::TEXT_ARRAY);
-            steps.push(Step::Run(consumer::remove, params));
-        }
+        run_for(steps, consumer::put, &put, |put| {
+            Params::new()
+                .all(put.iter().map(|(name, ..)| *name), Type::TEXT_ARRAY)
+                .all(put.iter().map(|(_, w, _)| w.base.snapshot.clone()), Type::TEXT_ARRAY)
+                .all(put.iter().map(|(_, w, _)| stored(w.base.seq)), Type::INT8_ARRAY)
+                .all(put.iter().map(|(_, w, _)| w.upto.snapshot.clone()), Type::TEXT_ARRAY)
+                .all(put.iter().map(|(_, w, _)| stored(w.upto.seq)), Type::INT8_ARRAY)
+                .all(put.iter().map(|(_, w, _)| stored(w.after)), Type::INT8_ARRAY)
+                .all(put.iter().map(|(.., at)| at.0), Type::INT8_ARRAY)
+        });
+        run_for(steps, consumer::remove, &gone, |gone| {
+            Params::new().all(gone.iter().copied(), Type::TEXT_ARRAY)
+        });
     }
 
     fn attempts_and_blobs<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let text = Type::TEXT_ARRAY;
-        if !self.attempts.is_empty() {
-            let rows = &self.attempts;
-            let params = Params::new()
+        run_for(steps, attempt::insert, &self.attempts, |rows| {
+            Params::new()
                 .ids(self.set.attempts.iter().map(|attempt| attempt.execution))
                 .all(rows.iter().map(|a| short(a.attempt_index)), Type::INT4_ARRAY)
-                .all(rows.iter().map(|a| a.kind.as_str()), text.clone())
-                .all(rows.iter().map(|a| a.worker_id.as_str()), text.clone())
-                .all(rows.iter().map(|a| a.worker_instance_id.as_str()), text.clone())
+                .all(rows.iter().map(|a| a.kind.as_str()), Type::TEXT_ARRAY)
+                .all(rows.iter().map(|a| a.worker_id.as_str()), Type::TEXT_ARRAY)
+                .all(rows.iter().map(|a| a.worker_instance_id.as_str()), Type::TEXT_ARRAY)
                 .all(rows.iter().map(|a| a.started_at_ms), Type::INT8_ARRAY)
                 .all(rows.iter().map(|a| a.ended_at_ms), Type::INT8_ARRAY)
-                .all(rows.iter().map(|a| a.outcome.as_str()), text.clone())
-                .some(rows.iter().map(|a| a.failure_reason.as_deref()), text.clone())
-                .some(rows.iter().map(|a| a.failure_category.as_deref()), text.clone());
-            steps.push(Step::Run(attempt::insert, params));
-        }
-        if !self.apart.is_empty() {
-            let params = payloads(Params::new(), &self.apart);
-            steps.push(Step::Run(payload::insert, params));
-        }
+                .all(rows.iter().map(|a| a.outcome.as_str()), Type::TEXT_ARRAY)
+                .some(rows.iter().map(|a| a.failure_reason.as_deref()), Type::TEXT_ARRAY)
+                .some(rows.iter().map(|a| a.failure_category.as_deref()), Type::TEXT_ARRAY)
+        });
+        run_for(steps, payload::insert, &self.apart, |blobs| Params::new().rows(payloads(blobs)));
     }
 
     /// Leases that must hold, when, and how many.
     fn held(&self) -> Params<'static> {
-        let held = &self.set.held;
-        leases(Params::new(), held.iter().map(|row| (row, None)))
-            .number(self.now.0)
-            .count(held.len())
+        let rows = leases(self.set.held.iter().map(|row| (row, None)));
+        Params::new().rows(rows).number(self.now.0).count(self.set.held.len())
     }
 
     fn journals<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let set = self.set;
-        if !set.cleared.is_empty() {
-            steps.push(Step::Run(step::remove, Params::new().ids(set.cleared.iter().copied())));
-        }
-        if !set.steps.is_empty() {
-            steps.push(Step::Run(step::insert, step_rows(Params::new(), &set.steps)));
-        }
+        run_for(steps, step::remove, &self.set.cleared, |ids| {
+            Params::new().ids(ids.iter().copied())
+        });
+        run_for(steps, step::insert, &self.set.steps, |rows| Params::new().rows(step_rows(rows)));
     }
 
     fn queues<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let rows = &self.set.queues;
-        if rows.is_empty() {
-            return;
-        }
-        let params = Params::new()
-            .all(rows.iter().map(|queue| queue.id.0), Type::INT8_ARRAY)
-            .all(rows.iter().map(|queue| queue.lane.as_str()), Type::TEXT_ARRAY)
-            .all(self.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY);
-        steps.push(Step::Run(queue::insert, params));
+        run_for(steps, queue::insert, &self.set.queues, |rows| {
+            Params::new()
+                .all(rows.iter().map(|queue| queue.id.0), Type::INT8_ARRAY)
+                .all(rows.iter().map(|queue| queue.lane.as_str()), Type::TEXT_ARRAY)
+                .all(self.capabilities.iter().map(String::as_str), Type::TEXT_ARRAY)
+        });
     }
 
     fn places<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let (ready, timers) = (&self.set.ready, &self.set.timers);
-        if !timers.remove.is_empty() {
-            let params = timer_rows(Params::new(), &timers.remove);
-            steps.push(Step::Run(timer::remove, params));
-        }
-        if !ready.remove.is_empty() {
-            steps.push(Step::Run(ready::remove, ready_rows(Params::new(), &ready.remove)));
-        }
-        if !ready.insert.is_empty() {
-            steps.push(Step::Run(ready::insert, ready_rows(Params::new(), &ready.insert)));
-        }
-        if !timers.insert.is_empty() {
-            steps.push(Step::Run(timer::insert, timer_rows(Params::new(), &timers.insert)));
-        }
+        run_for(steps, timer::remove, &timers.remove, |rows| Params::new().rows(timer_rows(rows)));
+        run_for(steps, ready::remove, &ready.remove, |rows| Params::new().rows(ready_rows(rows)));
+        run_for(steps, ready::insert, &ready.insert, |rows| Params::new().rows(ready_rows(rows)));
+        run_for(steps, timer::insert, &timers.insert, |rows| Params::new().rows(timer_rows(rows)));
         // Those that were completed are listed in batches.
         let kept: BTreeSet<_> = timers.remove.iter().filter_map(kept_until).collect();
-        if !kept.is_empty() {
-            for sql in [retention::lock, retention::clear] {
-                let due = kept.iter().map(|due| due.0);
-                steps.push(Step::Run(sql, Params::new().all(due, Type::INT8_ARRAY)));
-            }
+        for sql in [retention::lock, retention::clear] {
+            run_for(steps, sql, &kept, |kept| {
+                Params::new().all(kept.iter().map(|due| due.0), Type::INT8_ARRAY)
+            });
         }
     }
 
     fn tags<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let tags = &self.set.tags;
         for (sql, rows) in [(tag::remove, &tags.remove), (tag::insert, &tags.insert)] {
-            if rows.is_empty() {
-                continue;
-            }
-            let params = Params::new()
-                .all(rows.iter().map(|row| row.key.as_str()), Type::TEXT_ARRAY)
-                .all(rows.iter().map(|row| row.value.as_str()), Type::TEXT_ARRAY)
-                .ids(rows.iter().map(|row| row.execution));
-            steps.push(Step::Run(sql, params));
+            run_for(steps, sql, rows, |rows| {
+                Params::new()
+                    .all(rows.iter().map(|row| row.key.as_str()), Type::TEXT_ARRAY)
+                    .all(rows.iter().map(|row| row.value.as_str()), Type::TEXT_ARRAY)
+                    .ids(rows.iter().map(|row| row.execution))
+            });
         }
     }
 
@@ -371,10 +338,6 @@ impl<'s> Rows<'s> {
         let flat = || own.map(|event| (event.subject(), EventRow::from(event))).collect();
         self.events.get_or_init(flat)
     }
-}
-
-fn events(rows: &[(ExecutionId, EventRow)]) -> Option<Step<'_>> {
-    (!rows.is_empty()).then(|| Step::Run(event::insert, event_rows(Params::new(), rows)))
 }
 
 /// Whether a lease goes on.
@@ -395,21 +358,10 @@ fn stored_blob(
     Some(Stored::new(blob, few))
 }
 
-fn executions(rows: &[ToWrite<'_>]) -> Params<'static> {
-    Params::new().rows("ff_execution_row_7", updates(rows))
-}
-
-fn new_executions(rows: &[ToWrite<'_>]) -> Params<'static> {
-    Params::new().rows("ff_new_execution_row_7", inserts(rows))
-}
-
 /// Leases as they are to be, each with what it was, if it is to be found by that.
-fn leases<'r>(
-    params: Params<'static>,
-    rows: impl Iterator<Item = (&'r LeaseRow, Option<&'r LeaseRow>)>,
-) -> Params<'static> {
+fn leases<'r>(rows: impl Iterator<Item = (&'r LeaseRow, Option<&'r LeaseRow>)>) -> Composite {
     let rows: Vec<_> = rows.collect();
-    let rows = Composite::of(&rows, |(row, before), r| {
+    Composite::of("ff_lease_row", &rows, |(row, before), r| {
         r.id(row.execution);
         r.long(stored(row.epoch));
         r.uuid(Some(row.lease.claim_id));
@@ -418,27 +370,21 @@ fn leases<'r>(
         r.long(row.lease.until.0);
         r.long(row.lease.check_at.0);
         r.long(before.map(|before| before.lease.until.0));
-    });
-    params.rows("ff_lease_row", rows)
+    })
 }
 
-fn payloads(params: Params<'static>, rows: &[&Blob]) -> Params<'static> {
-    let rows = Composite::of(rows, |blob, r| {
-        let kind = match blob.at {
-            BlobRef::Input(_) => "input",
-            BlobRef::Result(..) => "result",
-        };
+fn payloads(rows: &[&Blob]) -> Composite {
+    Composite::of("ff_payload_row", rows, |blob, r| {
         r.id(blob.at.execution());
-        r.text(Some(kind));
+        r.text(Some(kind_of(blob.at)));
         r.int(attempt_of(blob.at));
         r.text(blob.encoding.as_ref().map(|encoding| encoding.as_str()));
         r.bytes(Some(&blob.bytes));
-    });
-    params.rows("ff_payload_row", rows)
+    })
 }
 
-fn step_rows(params: Params<'static>, rows: &[StepRecord]) -> Params<'static> {
-    let rows = Composite::of(rows, |record, r| {
+fn step_rows(rows: &[StepRecord]) -> Composite {
+    Composite::of("ff_step_row", rows, |record, r| {
         let step = &record.step;
         r.id(record.execution);
         r.int(i64::from(step.number));
@@ -449,20 +395,18 @@ fn step_rows(params: Params<'static>, rows: &[StepRecord]) -> Params<'static> {
         r.long(record.at.0);
         r.text(step.encoding.as_ref().map(|encoding| encoding.as_str()));
         r.bytes(Some(&step.bytes));
-    });
-    params.rows("ff_step_row", rows)
+    })
 }
 
-fn ready_rows(params: Params<'static>, rows: &[Ready]) -> Params<'static> {
-    let rows = Composite::of(rows, |row, r| {
+fn ready_rows(rows: &[Ready]) -> Composite {
+    Composite::of("ff_ready_row", rows, |row, r| {
         r.long(row.queue.0);
         r.int(i64::from(row.rank));
         r.long(row.turn.0);
         r.id(row.execution);
         // Where it stands is known to nobody, or told another way.
         r.tid(None);
-    });
-    params.rows("ff_ready_row", rows)
+    })
 }
 
 /// Until when an execution would have been kept.
@@ -470,20 +414,19 @@ fn kept_until(timer: &Timer) -> Option<Millis> {
     (timer.kind == TimerKind::Retention).then_some(timer.due)
 }
 
-fn timer_rows(params: Params<'static>, rows: &[Timer]) -> Params<'static> {
-    let rows = Composite::of(rows, |row, r| {
+fn timer_rows(rows: &[Timer]) -> Composite {
+    Composite::of("ff_timer_row", rows, |row, r| {
         r.text(Some(row.kind.as_str()));
         r.long(row.due.0);
         r.id(row.execution);
         r.long(row.ready.map(|ready| ready.queue.0));
         r.int(row.ready.map(|ready| i64::from(ready.rank)));
         r.long(row.ready.map(|ready| ready.turn.0));
-    });
-    params.rows("ff_timer_row", rows)
+    })
 }
 
-fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Params<'static> {
-    let rows = Composite::of(rows, |(id, e), r| {
+fn event_rows(rows: &[(ExecutionId, EventRow)]) -> Composite {
+    Composite::of("ff_event_row", rows, |(id, e), r| {
         r.id(*id);
         r.long(e.at_ms);
         r.text(Some(&e.namespace));
@@ -504,12 +447,7 @@ fn event_rows(params: Params<'static>, rows: &[(ExecutionId, EventRow)]) -> Para
         r.uuid(e.waitpoint_id.map(Uuid::from_bytes));
         r.text(e.source_identity.as_deref());
         r.text(e.subject.as_deref());
-    });
-    params.rows("ff_event_row", rows)
-}
-
-fn stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+    })
 }
 
 fn short(number: i64) -> i32 {

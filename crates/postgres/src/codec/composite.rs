@@ -37,13 +37,16 @@ pub const NAMES: [&str; 17] = [
 /// An array of records.
 #[derive(Debug)]
 pub struct Composite {
+    /// The type of its rows.
+    pub of: &'static str,
     count: usize,
     body: Vec<u8>,
 }
 
 impl Composite {
-    /// Encodes rows, each by `fields`.
+    /// Encodes rows of the type `of`, each by `fields`.
     pub fn of<'r, T: 'r>(
+        of: &'static str,
         rows: impl IntoIterator<Item = &'r T>,
         fields: impl Fn(&'r T, &mut Record<'_>),
     ) -> Self {
@@ -60,7 +63,7 @@ impl Composite {
             body[at..at + 4].copy_from_slice(&length.to_be_bytes());
             body[at + 4..at + 8].copy_from_slice(&fields.to_be_bytes());
         }
-        Self { count, body }
+        Self { of, count, body }
     }
 }
 

@@ -10,9 +10,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::rows::{read_edge, read_flow, read_group};
-use crate::codec::{Params, Reader, home, partition};
+use crate::codec::{Params, Reader};
 use crate::connection::Connections;
-use crate::list::{cut, load_found, read_state};
+use crate::list::{cut, load_found, place_of, read_state};
 use crate::statements::list;
 
 /// Flows of a partition.
@@ -36,26 +36,12 @@ pub async fn search(
     search: &FlowSearch,
     page: &Page,
 ) -> Result<Listing, StoreError> {
-    let (tag, value) = match &search.tag {
-        Some((key, value)) => (Some(key.as_str()), Some(value.as_str())),
-        None => (None, None),
-    };
-    let before = match &page.after {
-        Some(After::Created(at, id)) => (at.0, partition(*id), id.uuid()),
-        Some(
-            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
-        )
-        | None => (i64::MAX, i16::MAX, Uuid::max()),
-    };
     let params = Params::new()
         .text(search.namespace.as_ref().map(|namespace| namespace.as_str()))
         .text(search.kind.as_ref().map(|kind| kind.as_str()))
         .text(search.state.map(|state| state.as_str()))
-        .text(tag)
-        .text(value)
-        .number(before.0)
-        .one(before.1, Type::INT2)
-        .one(before.2, Type::UUID)
+        .tag(search.tag.as_ref())
+        .place(place_of(page).unwrap_or((i64::MAX, i16::MAX, Uuid::max())))
         .count(page.size() + 1);
     let rows = connections.read(list::flows, params).await?;
     let flows = rows.iter().map(|row| read_flow(row)?.1).collect::<Result<_, _>>()?;
@@ -67,11 +53,7 @@ pub async fn search(
 
 /// What belongs to a flow, from a page on.
 fn of_flow(flow: FlowId, page: &Page) -> Params<'static> {
-    Params::new()
-        .one(home(flow), Type::INT2)
-        .one(flow.0, Type::UUID)
-        .one(page.uuid(), Type::UUID)
-        .count(page.size() + 1)
+    Params::new().flow(flow).one(page.uuid(), Type::UUID).count(page.size() + 1)
 }
 
 /// Edges of a flow.
@@ -124,7 +106,7 @@ pub async fn buckets(
     flow: FlowId,
     now: Millis,
 ) -> Result<Listing, StoreError> {
-    let params = Params::new().one(home(flow), Type::INT2).one(flow.0, Type::UUID).number(now.0);
+    let params = Params::new().flow(flow).number(now.0);
     let mut buckets = Buckets::default();
     for row in connections.read(list::buckets, params).await? {
         let mut r = Reader::new(&row);

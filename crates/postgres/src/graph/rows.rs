@@ -129,9 +129,9 @@ fn of_flow(partition_key: i64, flow_id: [u8; 16], r: &mut Record<'_>) {
     r.uuid(Some(Uuid::from_bytes(flow_id)));
 }
 
-/// Flows as `ff_flow_row`, each with the version it was decided on.
+/// Flows, each with the version it was decided on.
 pub fn flows(rows: &[(FlowRow, Option<i64>)]) -> Composite {
-    Composite::of(rows, |(row, before), r| {
+    Composite::of("ff_flow_row", rows, |(row, before), r| {
         of_flow(row.partition_key, row.flow_id, r);
         r.long(row.version);
         r.text(Some(&row.namespace));
@@ -158,9 +158,9 @@ pub fn flows(rows: &[(FlowRow, Option<i64>)]) -> Composite {
     })
 }
 
-/// Edges as `ff_edge_row`.
+/// Edges.
 pub fn edges(rows: &[EdgeRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_edge_row", rows, |row, r| {
         of_flow(row.partition_key, row.flow_id, r);
         r.uuid(Some(Uuid::from_bytes(row.edge_id)));
         r.uuid(Some(Uuid::from_bytes(row.upstream_id)));
@@ -176,9 +176,9 @@ pub fn edges(rows: &[EdgeRow]) -> Composite {
     })
 }
 
-/// Groups as `ff_group_row`.
+/// Groups.
 pub fn groups(rows: &[GroupRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_group_row", rows, |row, r| {
         of_flow(row.partition_key, row.flow_id, r);
         r.uuid(Some(Uuid::from_bytes(row.downstream_id)));
         r.text(Some(&row.policy));

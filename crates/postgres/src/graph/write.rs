@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ff_core::flow::Flow;
+use ff_core::flow::PendingCancel;
 use ff_core::fold::{Delta, GraphWrites, GroupKey, Write, WriteSet};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::row::{EdgeRow, FlowRow, GroupRow};
@@ -11,8 +11,8 @@ use ff_core::text::NodeName;
 use tokio_postgres::types::Type;
 
 use super::rows::{edges, flows, groups};
-use crate::codec::Params;
-use crate::connection::Step;
+use crate::codec::{Params, stored};
+use crate::connection::{Step, run_for};
 use crate::statements::{backlog, cancel, dispatch, edge, event, execution, flow, group};
 
 /// The rows of flows in a write set, flattened, for the statements to borrow.
@@ -37,7 +37,7 @@ impl<'s> GraphRows<'s> {
             let row = FlowRow::from(after);
             match before {
                 None => inserted.push((row, None)),
-                Some(before) => updated.push((row, Some(version(before)))),
+                Some(before) => updated.push((row, Some(stored(before.version)))),
             }
         }
         // Of a flow that goes, and does not come back, nothing is left.
@@ -85,40 +85,27 @@ impl<'s> GraphRows<'s> {
 
     /// Flows and groups, which come before executions.
     pub fn parents<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        if !self.inserted.is_empty() {
-            let params = Params::new().rows("ff_flow_row", flows(&self.inserted));
-            steps.push(Step::Run(flow::insert, params));
-        }
-        if !self.updated.is_empty() {
-            let params = Params::new().rows("ff_flow_row", flows(&self.updated));
-            steps.push(Step::Run(flow::put, params.count(self.updated.len())));
-        }
-        if !self.groups.is_empty() {
-            let params = Params::new().rows("ff_group_row", groups(&self.groups));
-            steps.push(Step::Run(group::put, params));
-        }
+        run_for(steps, flow::insert, &self.inserted, |rows| Params::new().rows(flows(rows)));
+        run_for(steps, flow::put, &self.updated, |rows| {
+            Params::new().rows(flows(rows)).count(rows.len())
+        });
+        run_for(steps, group::put, &self.groups, |rows| Params::new().rows(groups(rows)));
     }
 
     /// Executions that join a flow, once they are written.
     pub fn enlist<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        if self.enlisted.is_empty() {
-            return;
-        }
-        let rows = self.enlisted.iter();
         let node = |node: Option<&'a NodeName>| node.map(NodeName::as_str);
-        let params = Params::new()
-            .ids(rows.clone().map(|(id, ..)| *id))
-            .all(rows.clone().map(|(_, flow, _)| flow.0), Type::UUID_ARRAY)
-            .all(rows.map(|(.., called)| node(*called)), Type::TEXT_ARRAY);
-        steps.push(Step::Run(execution::enlist, params));
+        run_for(steps, execution::enlist, &self.enlisted, |rows| {
+            Params::new()
+                .ids(rows.iter().map(|(id, ..)| *id))
+                .all(rows.iter().map(|(_, flow, _)| flow.0), Type::UUID_ARRAY)
+                .all(rows.iter().map(|(.., called)| node(*called)), Type::TEXT_ARRAY)
+        });
     }
 
     /// What else belongs to flows.
     pub fn rest<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        if !self.edges.is_empty() {
-            let params = Params::new().rows("ff_edge_row", edges(&self.edges));
-            steps.push(Step::Run(edge::put, params));
-        }
+        run_for(steps, edge::put, &self.edges, |rows| Params::new().rows(edges(rows)));
         self.dispatch(steps);
         self.cancels(steps);
         self.backlogs(steps);
@@ -126,59 +113,44 @@ impl<'s> GraphRows<'s> {
 
     fn dispatch<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let Delta { remove, insert } = &self.set.dispatch;
-        if !remove.is_empty() {
-            let params = Params::new().ids(remove.iter().map(|row| row.execution));
-            steps.push(Step::Run(dispatch::remove, params));
-        }
-        if !insert.is_empty() {
-            let params = Params::new()
-                .ids(insert.iter().map(|row| row.execution))
-                .all(insert.iter().map(|row| row.flow.0), Type::UUID_ARRAY)
-                .all(insert.iter().map(|row| row.at.0), Type::INT8_ARRAY);
-            steps.push(Step::Run(dispatch::insert, params));
-        }
+        run_for(steps, dispatch::remove, remove, |rows| {
+            Params::new().ids(rows.iter().map(|row| row.execution))
+        });
+        run_for(steps, dispatch::insert, insert, |rows| {
+            Params::new()
+                .ids(rows.iter().map(|row| row.execution))
+                .all(rows.iter().map(|row| row.flow.0), Type::UUID_ARRAY)
+                .all(rows.iter().map(|row| row.at.0), Type::INT8_ARRAY)
+        });
     }
 
     fn cancels<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let Delta { remove, insert } = &self.set.cancels;
-        if !remove.is_empty() {
-            let keys = remove.iter().map(|row| (row.flow, row.downstream.uuid()));
-            steps.push(Step::Run(cancel::remove, Params::new().in_flows(keys)));
-        }
-        if !insert.is_empty() {
-            let params = Params::new()
-                .in_flows(insert.iter().map(|row| (row.flow, row.downstream.uuid())))
-                .all(insert.iter().map(|row| row.enqueued_at.0), Type::INT8_ARRAY);
-            steps.push(Step::Run(cancel::insert, params));
-        }
+        let keys = |rows: &[PendingCancel]| {
+            Params::new().in_flows(rows.iter().map(|row| (row.flow, row.downstream.uuid())))
+        };
+        run_for(steps, cancel::remove, remove, |rows| keys(rows));
+        run_for(steps, cancel::insert, insert, |rows| {
+            keys(rows).all(rows.iter().map(|row| row.enqueued_at.0), Type::INT8_ARRAY)
+        });
     }
 
     fn backlogs<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
         let rows = self.set.backlogs.iter();
         let put: Vec<_> = rows.clone().filter_map(|(_, row)| row.as_ref()).collect();
-        if !put.is_empty() {
-            let params = Params::new()
-                .flows(put.iter().map(|row| row.flow))
-                .all(put.iter().map(|row| row.requested_at.0), Type::INT8_ARRAY);
-            steps.push(Step::Run(backlog::put, params));
-        }
+        run_for(steps, backlog::put, &put, |put| {
+            let params = Params::new().flows(put.iter().map(|row| row.flow));
+            params.all(put.iter().map(|row| row.requested_at.0), Type::INT8_ARRAY)
+        });
         let gone: Vec<_> = rows.filter(|(_, row)| row.is_none()).map(|(flow, _)| *flow).collect();
-        if !gone.is_empty() {
-            let params = Params::new().flows(gone.iter().copied());
-            steps.push(Step::Run(backlog::remove, params));
-        }
+        run_for(steps, backlog::remove, &gone, |gone| Params::new().flows(gone.iter().copied()));
         let Delta { remove, insert } = &self.set.owed;
         for (sql, rows) in [(backlog::pay, remove), (backlog::owe, insert)] {
-            if !rows.is_empty() {
-                let rows = rows.iter().map(|(flow, id)| (*flow, id.uuid()));
-                steps.push(Step::Run(sql, Params::new().in_flows(rows)));
-            }
+            run_for(steps, sql, rows, |rows| {
+                Params::new().in_flows(rows.iter().map(|(flow, id)| (*flow, id.uuid())))
+            });
         }
     }
-}
-
-fn version(flow: &Flow) -> i64 {
-    i64::try_from(flow.version).unwrap_or(i64::MAX)
 }
 
 /// Groups that are changed though nobody locked them: they were read with all those of their flow.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::rows::{read_signal, read_suspension, read_waitpoint};
 use crate::codec::{Params, Reader, partition, read_row};
 use crate::connection::Connections;
-use crate::list::{cut, numbered};
+use crate::list::{cut, numbered, place_of};
 use crate::statements::{list, signal};
 
 /// A waitpoint, with the suspension that uses it.
@@ -62,11 +62,7 @@ async fn own_waitpoints(
     id: ExecutionId,
     page: &Page,
 ) -> Result<Listing, StoreError> {
-    let params = Params::new()
-        .one(partition(id), Type::INT2)
-        .one(id.uuid(), Type::UUID)
-        .one(page.uuid(), Type::UUID)
-        .count(page.size() + 1);
+    let params = Params::new().id(id).one(page.uuid(), Type::UUID).count(page.size() + 1);
     used(&connections.read(list::own_waitpoints, params).await?, page)
 }
 
@@ -76,20 +72,11 @@ pub async fn suspended(
     search: &SuspendedSearch,
     page: &Page,
 ) -> Result<Listing, StoreError> {
-    let after = match &page.after {
-        Some(After::Created(since, id)) => (since.0, partition(*id), id.uuid()),
-        Some(
-            After::Id(_) | After::Number(_) | After::Name(_) | After::Uuid(_) | After::Within(..),
-        )
-        | None => (i64::MIN, -1, Uuid::nil()),
-    };
     let params = Params::new()
         .one(search.partition.map(|of| i16::from(of.index())), Type::INT2)
         .text(search.namespace.as_ref().map(|namespace| namespace.as_str()))
         .text(search.reason.map(|reason| reason.as_str()))
-        .number(after.0)
-        .one(after.1, Type::INT2)
-        .one(after.2, Type::UUID)
+        .place(place_of(page).unwrap_or((i64::MIN, -1, Uuid::nil())))
         .count(page.size() + 1);
     let rows = connections.read(list::suspended, params).await?;
     let found = rows.iter().map(read_waiting).collect::<Result<_, _>>()?;

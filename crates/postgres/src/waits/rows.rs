@@ -142,9 +142,9 @@ fn id(uuid: [u8; 16], r: &mut Record<'_>) {
     r.uuid(Some(Uuid::from_bytes(uuid)));
 }
 
-/// Suspensions as `ff_suspension_row`.
+/// Suspensions.
 pub fn suspensions(rows: &[SuspensionRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_suspension_row", rows, |row, r| {
         of_execution(row.partition_key, row.execution_id, r);
         id(row.suspension_id, r);
         r.long(row.epoch);
@@ -163,9 +163,9 @@ pub fn suspensions(rows: &[SuspensionRow]) -> Composite {
     })
 }
 
-/// Waitpoints as `ff_waitpoint_row`.
+/// Waitpoints.
 pub fn waitpoints(rows: &[WaitpointRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_waitpoint_row", rows, |row, r| {
         of_execution(row.partition_key, row.execution_id, r);
         id(row.waitpoint_id, r);
         r.text(Some(&row.waitpoint_key));
@@ -185,9 +185,9 @@ pub fn waitpoints(rows: &[WaitpointRow]) -> Composite {
     })
 }
 
-/// Signals as `ff_signal_row`.
+/// Signals.
 pub fn signals(rows: &[SignalRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_signal_row", rows, |row, r| {
         of_execution(row.partition_key, row.execution_id, r);
         id(row.signal_id, r);
         id(row.waitpoint_id, r);
@@ -208,9 +208,9 @@ pub fn signals(rows: &[SignalRow]) -> Composite {
     })
 }
 
-/// What repeated suspensions are answered with, as `ff_suspend_key_row`.
+/// What repeated suspensions are answered with.
 pub fn suspend_keys(rows: &[SuspendKeyRow]) -> Composite {
-    Composite::of(rows, |row, r| {
+    Composite::of("ff_suspend_key_row", rows, |row, r| {
         of_execution(row.partition_key, row.execution_id, r);
         r.text(Some(&row.idempotency_key));
         id(row.suspension_id, r);

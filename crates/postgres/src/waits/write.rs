@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 
 use super::rows::{signals, suspend_keys, suspensions, waitpoints};
 use crate::codec::Params;
-use crate::connection::Step;
+use crate::connection::{Step, run_for};
 use crate::statements::{signal, signing_key, suspend_key, suspension, waitpoint};
 
 /// What removes everything that belongs to the suspensions of executions.
@@ -87,29 +87,25 @@ impl<'s> KeyRows<'s> {
     }
 
     fn steps<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        if !self.forgotten.is_empty() {
-            let kids = self.forgotten.iter().map(|kid| kid.as_str());
-            let params = Params::new().all(kids, Type::TEXT_ARRAY);
-            steps.push(Step::Run(signing_key::remove, params));
-        }
+        let kids = |kids: &BTreeSet<&'s Kid>| {
+            Params::new().all(kids.iter().map(|kid| kid.as_str()), Type::TEXT_ARRAY)
+        };
+        run_for(steps, signing_key::remove, &self.forgotten, kids);
         if let Some((kid, expires_at)) = self.retired {
             let params = Params::new().text(Some(kid.as_str())).number(expires_at.0);
             steps.push(Step::Run(signing_key::retire, params));
         }
-        if !self.withdrawn.is_empty() {
-            let kids = self.withdrawn.iter().map(|kid| kid.as_str());
-            let params = Params::new().all(kids, Type::TEXT_ARRAY).number(Millis::ZERO.0);
-            steps.push(Step::Run(signing_key::withdraw, params));
-        }
-        if !self.installed.is_empty() {
-            let rows = self.installed.iter();
-            let params = Params::new()
-                .all(rows.clone().map(|(key, _)| key.kid.as_str()), Type::TEXT_ARRAY)
-                .all(rows.clone().map(|(key, _)| key.secret.bytes()), Type::BYTEA_ARRAY)
-                .all(rows.clone().map(|(key, _)| key.created_at.0), Type::INT8_ARRAY)
-                .all(rows.map(|(_, end)| end.map(|at| at.0)), Type::INT8_ARRAY);
-            steps.push(Step::Run(signing_key::insert, params.count(self.installed.len())));
-        }
+        run_for(steps, signing_key::withdraw, &self.withdrawn, |old| {
+            kids(old).number(Millis::ZERO.0)
+        });
+        run_for(steps, signing_key::insert, &self.installed, |rows| {
+            Params::new()
+                .all(rows.iter().map(|(key, _)| key.kid.as_str()), Type::TEXT_ARRAY)
+                .all(rows.iter().map(|(key, _)| key.secret.bytes()), Type::BYTEA_ARRAY)
+                .all(rows.iter().map(|(key, _)| key.created_at.0), Type::INT8_ARRAY)
+                .all(rows.iter().map(|(_, end)| end.map(|at| at.0)), Type::INT8_ARRAY)
+                .count(rows.len())
+        });
     }
 }
 
@@ -148,33 +144,22 @@ impl<'s> WaitRows<'s> {
     /// The statements. What an execution left open is closed first, for it may be replayed and
     /// suspended again in the same batch.
     pub fn steps<'a>(&'a self, steps: &mut Vec<Step<'a>>) {
-        let left = self.set.left.iter();
-        if !self.set.left.is_empty() {
-            for sql in [suspension::close, waitpoint::close] {
-                let params = Params::new()
-                    .ids(left.clone().map(|(id, _)| *id))
-                    .all(left.clone().map(|(_, at)| at.0), Type::INT8_ARRAY);
-                steps.push(Step::Run(sql, params));
-            }
+        for sql in [suspension::close, waitpoint::close] {
+            run_for(steps, sql, &self.set.left, |left| {
+                let params = Params::new().ids(left.iter().map(|(id, _)| *id));
+                params.all(left.iter().map(|(_, at)| at.0), Type::INT8_ARRAY)
+            });
         }
-        if !self.suspensions.is_empty() {
-            let params = Params::new().rows("ff_suspension_row", suspensions(&self.suspensions));
-            steps.push(Step::Run(suspension::put, params));
-        }
+        run_for(steps, suspension::put, &self.suspensions, |rows| {
+            Params::new().rows(suspensions(rows))
+        });
         for (sql, rows) in [(waitpoint::insert, &self.opened), (waitpoint::put, &self.waitpoints)] {
-            if !rows.is_empty() {
-                let params = Params::new().rows("ff_waitpoint_row", waitpoints(rows));
-                steps.push(Step::Run(sql, params));
-            }
+            run_for(steps, sql, rows, |rows| Params::new().rows(waitpoints(rows)));
         }
-        if !self.signals.is_empty() {
-            let params = Params::new().rows("ff_signal_row", signals(&self.signals));
-            steps.push(Step::Run(signal::insert, params));
-        }
-        if !self.suspend_keys.is_empty() {
-            let params = Params::new().rows("ff_suspend_key_row", suspend_keys(&self.suspend_keys));
-            steps.push(Step::Run(suspend_key::put, params));
-        }
+        run_for(steps, signal::insert, &self.signals, |rows| Params::new().rows(signals(rows)));
+        run_for(steps, suspend_key::put, &self.suspend_keys, |rows| {
+            Params::new().rows(suspend_keys(rows))
+        });
         self.keys.steps(steps);
     }
 }

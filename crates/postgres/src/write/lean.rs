@@ -47,7 +47,7 @@ impl Rows<'_> {
         let claims = self.updated.iter().zip(&set.executions).zip(&set.leases);
         let claims = claims.map(|((row, write), lease)| self.claimed(row, write, lease));
         let claims = claims.collect::<Option<Vec<_>>>()?;
-        let rows = Composite::of(&claims, |Claimed { row, active, place }, r| {
+        let rows = Composite::of("ff_claim_row", &claims, |Claimed { row, active, place }, r| {
             let x = &row.row;
             r.id(row.id);
             r.tid(row.at);
@@ -75,7 +75,7 @@ impl Rows<'_> {
             r.long(active.lease.until.0);
             r.long(active.lease.check_at.0);
         });
-        let params = Params::new().rows("ff_claim_row", rows).count(claims.len());
+        let params = Params::new().rows(rows).count(claims.len());
         Some(Step::Run(hot::claim, params))
     }
 
@@ -150,21 +150,22 @@ impl Rows<'_> {
             }
             done.push(Completed { row, lease: ended, turn });
         }
-        let rows = Composite::of(&done, |Completed { row, lease, turn }, r| {
-            let x = &row.row;
-            r.id(row.id);
-            r.tid(row.at);
-            r.long(row.before);
-            r.long(x.epoch);
-            r.long(x.attempt_ran_ms);
-            r.long(x.retain_until_ms);
-            here(row.result(), r);
-            r.long(x.result_digest);
-            r.uuid(Some(lease.lease.claim_id));
-            r.long(lease.lease.until.0);
-            r.int(i64::try_from(*turn).unwrap_or(i64::MAX));
-        });
-        let params = Params::new().rows("ff_completed_row_7", rows).count(done.len()).number(at.0);
+        let rows =
+            Composite::of("ff_completed_row_7", &done, |Completed { row, lease, turn }, r| {
+                let x = &row.row;
+                r.id(row.id);
+                r.tid(row.at);
+                r.long(row.before);
+                r.long(x.epoch);
+                r.long(x.attempt_ran_ms);
+                r.long(x.retain_until_ms);
+                here(row.result(), r);
+                r.long(x.result_digest);
+                r.uuid(Some(lease.lease.claim_id));
+                r.long(lease.lease.until.0);
+                r.int(i64::try_from(*turn).unwrap_or(i64::MAX));
+            });
+        let params = Params::new().rows(rows).count(done.len()).number(at.0);
         Some(Step::Run(hot::complete, params))
     }
 }

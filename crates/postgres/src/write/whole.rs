@@ -5,10 +5,9 @@ use ff_core::text::Kid;
 use ff_core::time::Millis;
 
 use super::{
-    Rows, event_rows, executions, kept_until, leases, new_executions, payloads, ready_rows, renews,
-    step_rows, timer_rows,
+    Rows, event_rows, kept_until, leases, payloads, ready_rows, renews, step_rows, timer_rows,
 };
-use crate::codec::{Params, ToWrite};
+use crate::codec::{Params, ToWrite, inserts, updates};
 use crate::connection::Step;
 use crate::statements::hot;
 use crate::waits::{signals, suspensions, waitpoints};
@@ -33,40 +32,37 @@ impl Rows<'_> {
         let (ended, granted) = (before().count(), after().count());
         let placed = self.updated.iter().all(ToWrite::is_placed);
         let journal = !set.held.is_empty() || !set.steps.is_empty();
+        let plain = set.timers.insert.is_empty() && set.events.is_empty();
         match (inserted, updated, ended, granted) {
             _ if other || !placed || self.alike.is_some() => None, // not ours: a guard, not a variant
             (0, 0, 0, 0) if journal => {
                 let only = set.blobs.is_empty() && set.events.is_empty();
-                let params = step_rows(self.held(), &set.steps);
-                only.then_some(Step::Run(hot::step, params))
+                only.then(|| Step::Run(hot::step, self.held().rows(step_rows(&set.steps))))
             }
             _ if journal => None, // not ours: a guard, not a variant
-            (1.., 0, 0, 0)
-                if set.ready.remove.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = payloads(new_executions(&self.inserted), &self.apart);
-                Some(Step::Run(hot::create, ready_rows(params, &set.ready.insert)))
-            }
-            (1.., 0, 0, 1..)
-                if set.ready.remove.is_empty()
-                    && set.timers.insert.is_empty()
-                    && set.events.is_empty() =>
-            {
-                let params = payloads(new_executions(&self.inserted), &self.apart);
-                let params = ready_rows(params, &set.ready.insert);
-                Some(Step::Run(hot::start, leases(params, after().map(|row| (row, None)))))
+            (1.., 0, 0, _) if set.ready.remove.is_empty() && plain => {
+                let params = Params::new()
+                    .rows(inserts(&self.inserted))
+                    .rows(payloads(&self.apart))
+                    .rows(ready_rows(&set.ready.insert));
+                if granted == 0 {
+                    return Some(Step::Run(hot::create, params));
+                }
+                let leased = leases(after().map(|row| (row, None)));
+                Some(Step::Run(hot::start, params.rows(leased)))
             }
             (0, 1.., 0, 1..) => self.claim(),
             (0, 1.., 1.., 0) if set.ready.remove.is_empty() && !set.events.is_empty() => {
                 if let Some(step) = self.complete() {
                     return Some(step);
                 }
-                let params = executions(&self.updated);
-                let params = leases(params, before().map(|row| (row, Some(row))));
-                let params = timer_rows(payloads(params, &self.apart), &set.timers.insert);
-                let params = ready_rows(event_rows(params, self.event_rows()), &set.ready.insert);
+                let params = Params::new()
+                    .rows(updates(&self.updated))
+                    .rows(leases(before().map(|row| (row, Some(row)))))
+                    .rows(payloads(&self.apart))
+                    .rows(timer_rows(&set.timers.insert))
+                    .rows(event_rows(self.event_rows()))
+                    .rows(ready_rows(&set.ready.insert));
                 Some(Step::Run(hot::finish, params.count(updated).count(ended)))
             }
             _ => None, // not ours: counts
@@ -88,17 +84,24 @@ impl Rows<'_> {
         let waits = self.waits.hot().filter(|_| !others)?;
         let ended = || set.leases.iter().filter_map(|write| write.before.as_ref());
         let granted = set.leases.iter().filter_map(|write| write.after.as_ref());
-        let params = leases(executions(&self.updated), ended().map(|row| (row, Some(row))));
-        let params = step_rows(leases(params, granted.map(|row| (row, None))), &set.steps)
-            .rows("ff_suspension_row", suspensions(waits.suspensions))
-            .rows("ff_waitpoint_row", waitpoints(waits.opened))
-            .rows("ff_waitpoint_row", waitpoints(waits.waitpoints))
-            .rows("ff_signal_row", signals(waits.signals));
-        let params = timer_rows(ready_rows(params, &set.ready.insert), &set.timers.insert);
-        let params = event_rows(params, self.event_rows()).count(self.updated.len());
-        let params: Params<'a> = timer_rows(params.count(ended().count()), &set.timers.remove);
-        let params = params.text(signs.map(|(kid, _)| kid.as_str()));
-        Some(Step::Run(hot::wait, params.number(signs.map_or(0, |(_, since)| since.0))))
+        let params = Params::new()
+            .rows(updates(&self.updated))
+            .rows(leases(ended().map(|row| (row, Some(row)))))
+            .rows(leases(granted.map(|row| (row, None))))
+            .rows(step_rows(&set.steps))
+            .rows(suspensions(waits.suspensions))
+            .rows(waitpoints(waits.opened))
+            .rows(waitpoints(waits.waitpoints))
+            .rows(signals(waits.signals))
+            .rows(ready_rows(&set.ready.insert))
+            .rows(timer_rows(&set.timers.insert))
+            .rows(event_rows(self.event_rows()))
+            .count(self.updated.len())
+            .count(ended().count())
+            .rows(timer_rows(&set.timers.remove))
+            .text(signs.map(|(kid, _)| kid.as_str()))
+            .number(signs.map_or(0, |(_, since)| since.0));
+        Some(Step::Run(hot::wait, params))
     }
 
     /// Whatever writes everything.
