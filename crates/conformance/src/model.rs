@@ -325,7 +325,7 @@ fn matches(filter: &Filter, event: &Event, tags: &Tags) -> bool {
     (filter.kinds.is_empty() || filter.kinds.contains(&event.kind.name()))
         && filter.namespace.as_ref().is_none_or(|namespace| *namespace == event.namespace)
         && filter.lane.as_ref().is_none_or(|lane| Some(lane) == event.lane.as_ref())
-        && filter.execution.is_none_or(|id| id == event.subject())
+        && filter.execution.is_none_or(|id| event.execution == Some(id))
         && filter.flow.is_none_or(|flow| Some(flow) == event.flow)
         && filter.tag.as_ref().is_none_or(|(key, value)| tags.get(key) == Some(value))
 }

@@ -55,6 +55,9 @@ pub enum Key {
     /// Whether some durable consumer has yet to deal with an event of an execution, as of before
     /// the batch. Retention sends its commands in batches of their own, so that is enough.
     Unseen(ExecutionId),
+    /// The same of the flow's own events, as of before the batch: its members count for themselves, also
+    /// the one with the flow's UUID.
+    UnseenFlow(FlowId),
     /// Every group of a flow.
     Groups(FlowId),
     /// An edge.
@@ -147,6 +150,7 @@ impl WorkingSet {
             | Key::FreeFlow(_)
             | Key::Group(..)
             | Key::FreeGroup(..)
+            | Key::UnseenFlow(_)
             | Key::Groups(_)
             | Key::Edge(..)
             | Key::Pair(..)
@@ -533,8 +537,7 @@ fn absorb(effects: Effects, have: &mut WorkingSet, set: &mut WriteSet, first: &m
         set.attempts.append(&mut graph.attempts);
         set.blobs.append(&mut graph.blobs);
         if let Some(flow) = graph.removed {
-            let subject = ExecutionId::for_flow(flow, flow.0);
-            set.events.retain(|event| event.subject() != subject);
+            set.events.retain(|event| event.execution.is_some() || event.flow != Some(flow));
         }
         have.graph.absorb(graph, &mut set.graph, &mut first.graph);
     }
@@ -564,7 +567,7 @@ fn remove(id: ExecutionId, have: &mut WorkingSet, set: &mut WriteSet, first: &mu
     set.blobs.retain(|blob| blob.at.execution() != id);
     set.steps.retain(|record| record.execution != id);
     set.held.retain(|row| row.execution != id);
-    set.events.retain(|event| event.subject() != id);
+    set.events.retain(|event| event.execution != Some(id));
     have.waits.forget(id, &mut set.waits, &mut first.waits);
 }
 

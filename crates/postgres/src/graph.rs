@@ -89,6 +89,7 @@ impl GraphWanted {
             | Key::Stepped(..)
             | Key::Input(_)
             | Key::Unseen(_)
+            | Key::UnseenFlow(_)
             | Key::Wait(_) => {}
         }
     }

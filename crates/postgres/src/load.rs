@@ -6,7 +6,7 @@ use ff_core::backend::{Ended, Fate, Kept, StoreError};
 use ff_core::event::{Cursor, Horizon, Window};
 use ff_core::execution::Fingerprint;
 use ff_core::fold::{Blob, BlobRef, Consumer, GroupKey, Key, KeyRow, WorkingSet};
-use ff_core::ids::ExecutionId;
+use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::row::{corrupt, number, parse};
 use ff_core::state::{Phase, TerminalOutcome};
 use ff_core::text::{ConsumerName, IdempotencyKey, Namespace};
@@ -29,6 +29,7 @@ pub struct Wanted {
     keys: BTreeSet<(Namespace, IdempotencyKey)>,
     consumers: BTreeSet<ConsumerName>,
     unseen: BTreeSet<ExecutionId>,
+    unseen_flows: BTreeSet<FlowId>,
     steps: BTreeSet<(ExecutionId, u32)>,
     stepped: BTreeSet<(ExecutionId, u32)>,
     inputs: BTreeSet<ExecutionId>,
@@ -173,6 +174,7 @@ impl Wanted {
                 Key::Idempotency(namespace, key) => drop(wanted.keys.insert((namespace, key))),
                 Key::Consumer(name) => drop(wanted.consumers.insert(name)),
                 Key::Unseen(id) => drop(wanted.unseen.insert(id)),
+                Key::UnseenFlow(flow) => drop(wanted.unseen_flows.insert(flow)),
                 Key::Step(id, number) => drop(wanted.steps.insert((id, number))),
                 Key::Stepped(id, attempt) => drop(wanted.stepped.insert((id, attempt))),
                 Key::Input(id) => drop(wanted.inputs.insert(id)),
@@ -240,7 +242,10 @@ impl Wanted {
         run_for(&mut steps, consumer::load, &self.consumers, |names| {
             Params::new().all(names.iter().map(|name| name.as_str()), Type::TEXT_ARRAY)
         });
-        run_for(&mut steps, event::unseen, &self.unseen, ids);
+        run_for(&mut steps, event::unseen, &self.unseen, |own| ids(own).one(false, Type::BOOL));
+        run_for(&mut steps, event::unseen, &self.unseen_flows, |flows| {
+            Params::new().flows(flows.iter().copied()).one(true, Type::BOOL)
+        });
         for (sql, of) in [(step::load, &self.steps), (step::of_attempt, &self.stepped)] {
             run_for(&mut steps, sql, of, |of| {
                 let number = |(_, number): &(_, u32)| i32::try_from(*number).unwrap_or(i32::MAX);
@@ -279,6 +284,9 @@ impl Wanted {
         answers.fill(&self.keys, &mut have.keys, None, read_key)?;
         answers.fill(&self.consumers, &mut have.consumers, None, read_consumer)?;
         answers.fill(&self.unseen, &mut have.unseen, false, |r| Ok((r.id()?, true)))?;
+        answers.fill(&self.unseen_flows, &mut have.graph.unseen, false, |r| {
+            Ok((FlowId(r.id()?.uuid()), true))
+        })?;
         answers.fill(&self.steps, &mut have.steps, None, |r| {
             let record = codec::read_step(r)?;
             Ok(((record.execution, record.step.number), Some(record)))

@@ -25,7 +25,7 @@ use crate::statements::{backlog, cancel, dispatch, edge, flow, group};
 use rows::{read_edge, read_flow, read_group};
 
 /// The two columns of a flow's id, as parameters.
-fn flow_key(flow: FlowId) -> (i64, [u8; 16]) {
+pub fn flow_key(flow: FlowId) -> (i64, [u8; 16]) {
     (i64::from(flow.partition().index()), flow.0.into_bytes())
 }
 
@@ -93,6 +93,7 @@ pub fn load(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(), 
         | Key::Stepped(..)
         | Key::Input(_)
         | Key::Unseen(_)
+        | Key::UnseenFlow(_)
         | Key::Wait(_) => unreachable!("no row of a flow: {key:?}"),
     }
     Ok(())
@@ -147,6 +148,7 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
         | Key::Step(..)
         | Key::Stepped(..)
         | Key::Unseen(_)
+        | Key::UnseenFlow(_)
         | Key::Wait(_) => unreachable!("nothing that is owed: {key:?}"),
     }
     Ok(())

@@ -28,9 +28,12 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
                 have.keys.insert((namespace.clone(), key.clone()), row);
             }
             Key::Unseen(id) => {
-                let unseen =
-                    one(tx, event::unseen, codec::key(*id), |row| row.get(0).map_err(store_error))?;
-                have.unseen.insert(*id, unseen.unwrap_or(false));
+                let (partition, uuid) = codec::key(*id);
+                have.unseen.insert(*id, is_unseen(tx, (partition, uuid, false))?);
+            }
+            Key::UnseenFlow(flow) => {
+                let (partition, uuid) = graph::flow_key(*flow);
+                have.graph.unseen.insert(*flow, is_unseen(tx, (partition, uuid, true))?);
             }
             Key::Step(id, number) => {
                 let (partition, uuid) = codec::key(*id);
@@ -74,6 +77,12 @@ pub fn load(tx: &Transaction<'_>, keys: &[Key], have: &mut WorkingSet) -> Result
         }
     }
     Ok(())
+}
+
+/// Whether some consumer has yet to deal with an event of an execution, or of a flow (the third).
+fn is_unseen(tx: &Transaction<'_>, of: (i64, [u8; 16], bool)) -> Result<bool, StoreError> {
+    let unseen = one(tx, event::unseen, of, |row| row.get(0).map_err(store_error))?;
+    Ok(unseen.unwrap_or(false))
 }
 
 /// Reads bytes; absent ones are left out.

@@ -270,6 +270,60 @@ pub async fn an_execution_goes_without_the_events_of_its_namesake(w: Arc<World>)
     assert_eq!(happened(&w, flow, id).await, (1, 0));
 }
 
+/// Reads the feed durably up to the event that `last` picks.
+async fn read_up_to(w: &World, last: impl Fn(&Event) -> bool) {
+    let events = w.feed(&Cursor::Start, &Filter::default(), 100).await.events;
+    let last = events.iter().find(|event| last(&event.event)).expect("it happened");
+    let save = SaveCursor { consumer: consumer(), cursor: last.cursor.clone(), saved: None };
+    w.run(save).await.expect("valid");
+}
+
+/// What a consumer has yet to read of an execution does not hold a flow with its UUID.
+pub async fn a_flow_goes_before_the_events_of_its_namesake_are_read(w: Arc<World>) {
+    let kept = json!({"retention_ms": 0});
+    let (flow, id) = namesakes(&w, [kept.clone(), kept]).await;
+    read_up_to(&w, |event| event.kind.of_flow()).await;
+    w.tick(Duty::Retention).await;
+    assert_eq!(w.find_flow(flow).await, None);
+    assert!(w.find(id).await.is_some(), "it was not read");
+    assert_eq!(w.run(Trim { id }).await, Ok(false));
+}
+
+/// What a consumer has yet to read of a flow does not hold an execution with its UUID, in whatever way it
+/// ended.
+pub async fn an_execution_goes_before_the_events_of_its_namesake_are_read(w: Arc<World>) {
+    let kept = json!({"retention_ms": 0});
+    for completes in [false, true] {
+        let submission = w.sketch("a").policy(&kept).submission();
+        let flow = submission.flow.id;
+        let id = ExecutionId::for_flow(flow, flow.0);
+        let policy = Policy::parse(&kept).expect("the policy is valid");
+        assert_eq!(w.create(Create { id, policy, ..w.draft() }).await, id);
+        if completes {
+            w.succeed(id).await;
+        } else {
+            w.cancel(id).await.expect("it waits");
+        }
+        w.run(submission).await.expect("it is new");
+        w.succeed(Drawn { flow }.id("a")).await;
+        w.dispatch().await;
+        read_up_to(&w, |event| event.execution == Some(id)).await;
+        w.tick(Duty::Retention).await;
+        assert_eq!(w.find(id).await, None);
+        assert!(w.find_flow(flow).await.is_some(), "it was not read");
+        assert_eq!(w.run(TrimFlow { flow }).await, Ok(NOTHING));
+    }
+}
+
+/// The history of an execution is its own, also where a flow has its UUID; and so is that of the flow.
+pub async fn namesakes_have_histories_of_their_own(w: Arc<World>) {
+    let (flow, id) = namesakes(&w, [json!({}), json!({})]).await;
+    assert_eq!(w.event_names(id).await, ["completion"]);
+    assert_eq!(w.flow_event_names(flow).await, ["flow_ended"]);
+    let both = Filter { execution: Some(id), flow: Some(flow), ..Filter::default() };
+    assert!(w.feed(&Cursor::Start, &both, 10).await.events.is_empty(), "it is no member");
+}
+
 fn consumer() -> ConsumerName {
     "slow".parse().expect("a valid name")
 }

@@ -306,6 +306,9 @@ macro_rules! flow_suite {
                 a_durable_consumer_holds_a_flow
                 a_flow_goes_without_the_events_of_its_namesake
                 an_execution_goes_without_the_events_of_its_namesake
+                a_flow_goes_before_the_events_of_its_namesake_are_read
+                an_execution_goes_before_the_events_of_its_namesake_are_read
+                namesakes_have_histories_of_their_own
                 a_flow_goes_as_far_as_it_was_seen
                 a_replay_keeps_a_flow
                 retention_takes_executions_and_flows_in_turn

@@ -266,7 +266,7 @@ impl Tables {
             .flows
             .values()
             .filter(|flow| self.flow_serves(flow.id, filter))
-            .filter(|flow| self.last_event(ExecutionId::for_flow(flow.id, flow.id.0)) <= seen)
+            .filter(|flow| self.last_flow_event(flow.id) <= seen)
             .filter_map(|flow| Some((flow.trim_at()?, flow.id)))
             .collect();
         rows.sort_by_key(|(at, flow)| (*at, flow.partition(), *flow));

@@ -88,6 +88,10 @@ impl Tables {
                 Key::Unseen(id) => {
                     have.unseen.insert(*id, self.last_event(*id) > self.seen_by_all());
                 }
+                Key::UnseenFlow(flow) => {
+                    let unseen = self.last_flow_event(*flow) > self.seen_by_all();
+                    have.graph.unseen.insert(*flow, unseen);
+                }
                 Key::Step(id, number) => {
                     let at = (*id, *number);
                     have.steps.insert(at, self.steps.get(&at).cloned());
@@ -291,8 +295,14 @@ impl Tables {
     }
 
     pub(super) fn last_event(&self, id: ExecutionId) -> u64 {
-        let own = self.events.iter().rev().find(|(_, event)| event.subject() == id);
+        let own = self.events.iter().rev().find(|(_, event)| event.execution == Some(id));
         own.map_or(0, |(seq, _)| *seq)
+    }
+
+    /// The last event of the flow itself.
+    pub(super) fn last_flow_event(&self, flow: FlowId) -> u64 {
+        let own = |event: &Event| event.execution.is_none() && event.flow == Some(flow);
+        self.events.iter().rev().find(|(_, event)| own(event)).map_or(0, |(seq, _)| *seq)
     }
 
     pub(super) fn tail(&self) -> Cursor {

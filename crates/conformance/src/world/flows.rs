@@ -462,7 +462,10 @@ impl World {
 
     /// What happened to the flow itself, in order.
     pub async fn flow_events(&self, flow: FlowId) -> Vec<Event> {
-        self.events(ExecutionId::for_flow(flow, flow.0)).await
+        let filter = Filter { flow: Some(flow), ..Filter::default() };
+        let page = self.feed(&Cursor::Start, &filter, 1_000).await;
+        let events = page.events.into_iter().map(|event| event.event);
+        events.filter(|event| event.execution.is_none()).collect()
     }
 
     /// The names of what happened to the flow itself, in order.

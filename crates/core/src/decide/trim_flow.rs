@@ -52,8 +52,7 @@ impl Decide for TrimFlow {
 
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let flow = self.flow;
-        let subject = ExecutionId::for_flow(flow, flow.0);
-        let mut keys = vec![Key::Flow(flow), Key::First(flow), Key::Unseen(subject)];
+        let mut keys = vec![Key::Flow(flow), Key::First(flow), Key::UnseenFlow(flow)];
         for id in self.members(have) {
             keys.extend([Key::Execution(*id), Key::Unseen(*id)]);
         }
@@ -70,9 +69,8 @@ impl Decide for TrimFlow {
         let unseen = |id: &ExecutionId| have.unseen.get(id) != Some(&false);
         let members = self.members(have);
         let gone: Vec<_> = members.iter().copied().filter(|id| !unseen(id)).collect();
-        let subject = ExecutionId::for_flow(self.flow, self.flow.0);
         let whole = gone.len() == members.len() && members.len() < TRIM_CHUNK_MAX;
-        let whole = whole && !unseen(&subject);
+        let whole = whole && have.graph.unseen.get(&self.flow) == Some(&false);
         let reply =
             FlowTrimmed { members: u32::try_from(gone.len()).unwrap_or(u32::MAX), flow: whole };
         let removed = whole.then_some(self.flow);

@@ -54,6 +54,8 @@ pub struct GraphSet {
     pub owed: BTreeMap<FlowId, Vec<ExecutionId>>,
     /// Flows that owe members since the batch.
     pub owing: BTreeSet<FlowId>,
+    /// Whether some consumer has yet to deal with an event of these flows themselves.
+    pub unseen: BTreeMap<FlowId, bool>,
     /// The first members of a flow that is to be removed, and those that the batch brings.
     pub first: BTreeMap<FlowId, Vec<ExecutionId>>,
 }
@@ -69,6 +71,7 @@ impl GraphSet {
                 let key = (*flow, *id);
                 self.groups.contains_key(&key) || self.taken.contains(&key)
             }
+            Key::UnseenFlow(flow) => self.unseen.contains_key(flow),
             Key::Groups(flow) => self.grouped.contains(flow),
             Key::Edge(flow, id) => self.edges.contains_key(&(*flow, *id)),
             Key::Pair(flow, from, to) => self.pairs.contains_key(&(*flow, *from, *to)),

@@ -37,8 +37,7 @@ impl Store {
         }
         self.graph.write(&set.graph)?;
         for flow in &set.graph.removed {
-            let subject = ExecutionId::for_flow(*flow, flow.0);
-            self.events.retain(|event| event.subject() != subject);
+            self.events.retain(|event| event.execution.is_some() || event.flow != Some(*flow));
         }
         self.write_rows(set)?;
         for record in &set.attempts {

@@ -90,6 +90,7 @@ impl World {
             | Key::Stepped(..)
             | Key::Input(_)
             | Key::Unseen(_)
+            | Key::UnseenFlow(_)
             | Key::Wait(_) => unreachable!("these are not of flows"),
         }
     }

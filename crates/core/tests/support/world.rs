@@ -112,6 +112,7 @@ impl World {
             }
             Key::Consumer(name) => drop(self.rows.consumers.insert(name.clone(), None)),
             Key::Unseen(id) => drop(self.rows.unseen.insert(*id, false)),
+            Key::UnseenFlow(flow) => drop(self.rows.graph.unseen.insert(*flow, false)),
             Key::Step(id, number) => drop(self.rows.steps.insert((*id, *number), None)),
             // The steps are among the rows.
             Key::Stepped(id, attempt) => {

@@ -1,5 +1,6 @@
 -- Flows whose time is up and whose own events every durable consumer has dealt with, for some
--- namespace ($3) or tag ($4, $5), and when the time of the next one will be up.
+-- namespace ($3) or tag ($4, $5), and when the time of the next one will be up. What is in a lane
+-- happened to an execution, which may have the id of the flow.
 select d.flow_id, n.next_ms
 from (select min(trim_at_ms) as next_ms from ff_flow_core where trim_at_ms > $1) n
 left join (
@@ -8,6 +9,7 @@ left join (
         and not exists (
             select 1 from ff_event e cross join ff_consumer c
             where e.partition_key = f.partition_key and e.execution_id = f.flow_id
+                and e.lane_id is null
                 and not (
                     (e.seq <= c.base_seq and pg_visible_in_snapshot(e.xid, c.base))
                     or (

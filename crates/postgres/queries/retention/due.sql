@@ -19,6 +19,7 @@ left join (
     where not exists (
             select 1 from ff_event e cross join ff_consumer c
             where e.partition_key = t.partition_key and e.execution_id = t.execution_id
+                and e.lane_id is not null
                 and not (
                     (e.seq <= c.base_seq and pg_visible_in_snapshot(e.xid, c.base))
                     or (

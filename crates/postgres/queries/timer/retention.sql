@@ -1,5 +1,6 @@
 -- Finished executions whose time is up and whose events every durable consumer has dealt with,
--- for some namespace ($3) or tag ($4, $5), and when the next one's time will be up.
+-- for some namespace ($3) or tag ($4, $5), and when the next one's time will be up. What is in no
+-- lane happened to a flow, which may have the id of the execution and goes by itself.
 select d.partition_key, d.execution_id, d.due_ms, n.next_ms
 from (select min(due_ms) as next_ms from ff_timer where kind = 'retention' and due_ms > $1) n
 left join (
@@ -8,6 +9,7 @@ left join (
         and not exists (
             select 1 from ff_event e cross join ff_consumer c
             where e.partition_key = t.partition_key and e.execution_id = t.execution_id
+                and e.lane_id is not null
                 and not (
                     (e.seq <= c.base_seq and pg_visible_in_snapshot(e.xid, c.base))
                     or (

@@ -117,6 +117,7 @@ impl Graphs {
             | Key::Step(..)
             | Key::Stepped(..)
             | Key::Unseen(_)
+            | Key::UnseenFlow(_)
             | Key::Groups(_)
             | Key::Edge(..)
             | Key::Pair(..)

@@ -85,6 +85,7 @@ fn locks(key: &Key) -> (Option<Kind>, Option<Kind>) {
         | Key::Stepped(..)
         | Key::Input(_)
         | Key::Unseen(_)
+        | Key::UnseenFlow(_)
         | Key::Groups(_)
         | Key::Edge(..)
         | Key::Pair(..)

@@ -1,10 +1,12 @@
 -- Finished executions whose time is up and whose events every durable consumer has dealt with,
--- for some namespace (?3) or tag (?4, ?5).
+-- for some namespace (?3) or tag (?4, ?5). What is in no lane happened to a flow, which may have the
+-- id of the execution and goes by itself.
 select t.partition_key, t.execution_id from ff_timer t
 where t.kind = 'retention' and t.due_ms <= ?1
     and not exists (
         select 1 from ff_event e
         where e.partition_key = t.partition_key and e.execution_id = t.execution_id
+            and e.lane_id is not null
             and e.seq > (select min(seq) from ff_consumer)
     )
     and (?3 is null or exists (
