@@ -191,6 +191,16 @@ impl State {
         }
     }
 
+    /// The same when it is not known whether they were moved, because the reply was lost: a repeat finds
+    /// nothing left to move, and would wake nobody. A claim that scans before the commit is visible finds
+    /// the delays locked, and scans again by itself.
+    pub fn may_have_promoted(&self, trouble: &Trouble) {
+        if matches!(trouble, Trouble::Lost(_)) {
+            self.heads.drop_floors();
+            self.signals.committed(false, |interest| interest == Interest::Work);
+        }
+    }
+
     /// Work was handed out: its inputs are remembered.
     pub fn given<'c>(&self, claimed: impl Iterator<Item = &'c Claimed>) {
         self.held.given(claimed);

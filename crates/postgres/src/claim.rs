@@ -66,7 +66,8 @@ async fn once(state: &State, asks: &[ClaimAsk]) -> Result<Claims, Trouble> {
 /// Only moves due delays.
 async fn promote(state: &State, session: &mut Session<'_>) -> Result<Claims, Trouble> {
     let now = state.clock.now();
-    let answers = session.alone(promotion(now)).await?;
+    let promoting = session.alone(promotion(now)).await;
+    let answers = promoting.inspect_err(|trouble| state.may_have_promoted(trouble))?;
     let promoted = Promoted::read(&answers)?;
     state.promoted(&promoted.moved);
     let next_due = promoted.next(session, now).await?;
@@ -92,7 +93,12 @@ async fn serve(
         return take(state, session, (asks, turn), (choice, look)).await;
     }
     let next_due = look.promoted.next(session, now).await?;
-    session.fly(&[Step::Commit]).await?;
+    if let Err(trouble) = session.fly(&[Step::Commit]).await {
+        if !look.promoted.moved.is_empty() {
+            state.may_have_promoted(&trouble);
+        }
+        return Err(trouble);
+    }
     state.promoted(&look.promoted.moved);
     // Others hold all of it at this moment; some of it may come back.
     let soon = (held && look.found_nothing()).then(|| now.plus(RELOOK_MS));

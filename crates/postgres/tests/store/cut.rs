@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use ff_backend_postgres::{Options, Postgres};
 use ff_conformance::model::Tables;
-use ff_conformance::world::{TTL_MS, World, code, worker};
+use ff_conformance::world::{TTL_MS, World, code, lane, worker};
 use ff_conformance::{Dial, Dice, Store, audit};
 use ff_core::Backend;
-use ff_core::backend::{Duty, StoreError, WorkFilter};
+use ff_core::backend::{ClaimAsk, Duty, Interest, StoreError, WorkFilter};
 use ff_core::command::{Command, Outcome, Reply};
 use ff_core::decide::Again;
 use ff_core::decide::cancel::Cancel;
@@ -361,6 +361,80 @@ async fn a_promotion_that_is_cut_off_moves_each_delay_once() {
     assert_eq!((tables.ready.len(), tables.timers.len()), (3, 0));
     audit::audit(&tables, world.now());
     assert_eq!(world.claim(world.ask(5)).await.len(), 3, "and they are found");
+}
+
+/// Three executions whose delay is over.
+async fn delayed() -> Remote {
+    let remote = Remote::new().await;
+    for _ in 0..3 {
+        remote.world.create(Create { delay_ms: Some(500), ..remote.world.draft() }).await;
+    }
+    remote.world.pass(500);
+    remote
+}
+
+/// Claims nothing but promotes, without asks or with one that looks elsewhere.
+fn promotions(world: &World) -> [Vec<ClaimAsk>; 2] {
+    [vec![], vec![ClaimAsk { lanes: vec![lane("other")], ..world.ask(1) }]]
+}
+
+#[tokio::test]
+async fn a_promotion_whose_reply_was_lost_wakes_claims() {
+    for asks in [0, 1] {
+        let remote = delayed().await;
+        let (world, backend) = (&remote.world, &remote.world.store.backend);
+        let seen = backend.generation(Interest::Work);
+        remote.line.arm(Cut::AfterCommit);
+        let claims = backend.claim(&promotions(world)[asks]).await.unwrap();
+        assert_eq!((remote.line.cuts(), claims.next_due), (1, None));
+        assert_eq!((world.store.dump)().ready.len(), 3, "its first try moved them");
+        assert!(backend.generation(Interest::Work) > seen, "with {asks} asks");
+    }
+}
+
+#[tokio::test]
+async fn a_promotion_beside_a_claim_that_is_cut_off_moves_each_delay_once() {
+    for cut in [Cut::BeforeCommit, Cut::AfterCommit] {
+        let remote = delayed().await;
+        let world = &remote.world;
+        remote.line.arm(cut);
+        let claims = world.store.backend.claim(&promotions(world)[1]).await.unwrap();
+        assert!(claims.given.iter().all(Vec::is_empty));
+        assert_eq!(remote.line.cuts(), 1);
+        let tables = (world.store.dump)();
+        assert_eq!((tables.ready.len(), tables.timers.len()), (3, 0), "{cut:?}");
+        audit::audit(&tables, world.now());
+        assert_eq!(world.claim(world.ask(5)).await.len(), 3, "and they are found");
+    }
+}
+
+/// What a claim promotes is neither notified nor remembered before it is committed, whether the claim is
+/// given some of it or not.
+#[tokio::test]
+async fn a_claim_whose_commit_fails_remembers_no_promotion() {
+    for own in [false, true] {
+        let remote = delayed().await;
+        let (world, backend) = (&remote.world, &remote.world.store.backend);
+        remote.schema.tamper(
+            "create function refuse() returns trigger language plpgsql as $$ begin
+                raise exception 'on purpose';
+            end $$;
+            create constraint trigger refuse after insert on ff_ready deferrable initially deferred
+                for each row execute function refuse();",
+        );
+        let seen = backend.generation(Interest::Work);
+        let ask = || if own { vec![world.ask(1)] } else { promotions(world)[1].clone() };
+        let refused = backend.claim(&ask()).await.unwrap_err();
+        assert!(refused.to_string().contains("on purpose"), "{refused}");
+        assert_eq!(backend.generation(Interest::Work), seen, "nothing was moved");
+        let tables = (world.store.dump)();
+        assert_eq!((tables.ready.len(), tables.timers.len()), (0, 3));
+        remote.schema.tamper("drop trigger refuse on ff_ready; drop function refuse");
+        let claims = backend.claim(&ask()).await.unwrap();
+        assert_eq!(claims.given.concat().len(), usize::from(own));
+        assert!(backend.generation(Interest::Work) > seen);
+        assert_eq!(world.claim(world.ask(5)).await.len(), 3 - usize::from(own));
+    }
 }
 
 #[tokio::test]
