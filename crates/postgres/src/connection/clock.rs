@@ -7,6 +7,10 @@
 //! A database that is far away gives no other answers. Several that agree with each other say within
 //! which bounds its time lies, and leases are then taken so much later.
 //!
+//! Until some answer vouches for it, the clock shows the earliest time that the answers allow, and a store
+//! that opens asks on. Who renews or completes is refused by this clock alone: one that is ahead would
+//! refuse healthy workers, one that is behind only grants leases that are shorter by what it is behind.
+//!
 //! What must stay true: one answer moves the clock by no more than its round trip, and leases are
 //! taken away only while answers are not long ago that bound the error, and nothing contradicts them.
 
@@ -25,8 +29,9 @@ use crate::statements::schema;
 const PERIOD: Duration = Duration::from_secs(10);
 /// How soon it is asked again when the answer was of no use.
 pub const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is asked at first, until an answer is of use.
+/// How often it is asked at first, until an answer is of use, and for how long at least.
 const FIRST_TRIES: u32 = 5;
+const FIRST_TIME: Duration = Duration::from_secs(5);
 /// The slowest answer that is of use.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(50);
 /// How long after a good answer the clock may be relied on.
@@ -54,11 +59,12 @@ impl DatabaseClock {
     pub async fn start(connections: &Connections) -> Result<Self, StoreError> {
         let estimate = Mutex::new(Estimate::default());
         let clock = Self { began: Instant::now(), origin: AtomicI64::new(0), estimate };
-        for _ in 0..FIRST_TRIES {
+        let mut tries = 0;
+        while clock.error_ms().is_none()
+            && (tries < FIRST_TRIES || clock.began.elapsed() < FIRST_TIME)
+        {
             clock.ask(connections).await?;
-            if clock.error_ms().is_some() {
-                break;
-            }
+            tries += 1;
         }
         Ok(clock)
     }
@@ -116,6 +122,8 @@ struct Estimate {
     slow: Option<Slow>,
     /// Good answers in a row that did not fit.
     contradicted: u32,
+    /// Whether a good answer, or slow ones that agree, ever said what the time is.
+    vouched: bool,
 }
 
 /// Within which bounds the database's time lay when we began, by slow answers that agree.
@@ -146,7 +154,7 @@ impl Estimate {
         }
         let first = self.good_at.is_none() || self.contradicted > 0;
         self.contradicted = 0;
-        self.good_at = Some(answer.answered);
+        (self.good_at, self.vouched) = (Some(answer.answered), true);
         if first { answer.origin() } else { origin + limited(step, most) }
     }
 
@@ -156,7 +164,7 @@ impl Estimate {
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let asked = answer.answered.saturating_sub(answer.took);
         let (mut least, mut most) = (answer.said - ms(answer.answered), answer.said - ms(asked));
-        let fresh = self.good_at.take().is_none() && self.slow.is_none();
+        self.good_at = None;
         let mut answers = 1;
         if let Some(slow) = &self.slow {
             let both = (slow.least.max(least), slow.most.min(most));
@@ -166,8 +174,16 @@ impl Estimate {
                 answers += slow.answers;
             }
         }
-        let origin = if fresh { answer.origin() } else { origin.clamp(least, most) };
-        let error_ms = (origin - least).max(most - origin).unsigned_abs() + ROUNDING_MS;
+        let middle = least + (most - least) / 2;
+        let error = |origin: i64| (origin - least).max(most - origin).unsigned_abs() + ROUNDING_MS;
+        let agreed = answers >= SLOW_ANSWERS && error(middle) <= ERROR_MS_MAX;
+        let origin = match self.vouched {
+            true => origin.clamp(least, most),
+            false if agreed => middle,
+            false => least,
+        };
+        self.vouched |= agreed;
+        let error_ms = error(origin);
         self.slow = Some(Slow { least, most, answers, at: answer.answered, error_ms });
         origin
     }
@@ -232,6 +248,21 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_no_answer_vouches_for_is_not_ahead() {
+        let mut estimate = Estimate::default();
+        // The server looked at its clock at once, and then answered eight seconds late.
+        let early = Answer { said: 1_000, ..answer(0, 8_000, 8_000) };
+        let origin = estimate.hear(0, early);
+        assert_eq!((origin, sure(&estimate, 8_000)), (1_000 - 8_000, false));
+        // What is known better only moves it on.
+        let late = Answer { said: 9_100, ..answer(0, 10_100, 2_100) };
+        let origin = estimate.hear(origin, late);
+        assert_eq!((origin, sure(&estimate, 10_100)), (-1_000, false));
+        let quick = answer(1_000, 10_200, 2);
+        assert_eq!((estimate.hear(origin, quick), sure(&estimate, 10_200)), (1_000, true));
+    }
+
+    #[test]
     fn a_slow_answer_moves_nothing() {
         let mut estimate = Estimate::default();
         let origin = estimate.hear(0, answer(1_000, 10, 4));
@@ -270,7 +301,7 @@ mod tests {
         let mut estimate = Estimate::default();
         assert!(!sure(&estimate, 0));
         let mut origin = estimate.hear(0, answer(1_000, 400, 300));
-        assert_eq!((origin, sure(&estimate, 400)), (1_000, false));
+        assert_eq!((origin, sure(&estimate, 400)), (850, false));
         // A slower one is worth less, and the first good one is taken as it is.
         origin = estimate.hear(origin, answer(1_200, 900, 400));
         assert_eq!(origin, 1_000);

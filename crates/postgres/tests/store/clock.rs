@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_backend_postgres::{Options, Postgres};
+use ff_conformance::Dial;
 use ff_conformance::world::worker;
-use ff_core::backend::{Backend, ClaimAsk, Duty, WorkFilter};
+use ff_core::backend::{Backend, ClaimAsk, Due, Duty, WorkFilter};
+use ff_core::time::{Clock, Millis};
+use serde_json::json;
 use tokio_postgres::Client;
 
 use crate::line::Line;
@@ -65,4 +68,34 @@ async fn a_clock_that_is_answered_late_takes_no_lease_before_its_time() {
     tokio::time::timeout(Duration::from_secs(10), taken).await.expect("it is taken in the end");
     assert!(store.now().await.unwrap() >= until.plus(30), "later by what the clock may be off");
     assert!(off(&store, &db).await.abs() <= 60);
+}
+
+/// A clock that may be wrong by anything.
+struct Unsure(Arc<Dial>);
+
+impl Clock for Unsure {
+    fn now(&self) -> Millis {
+        self.0.now()
+    }
+
+    fn error_ms(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_nothing_vouches_for_takes_no_lease() {
+    let stores = Stores::new();
+    let unsure: Arc<dyn Clock> = Arc::new(Unsure(Arc::clone(&stores.clock)));
+    let unsure = stores.world(Options { clock: Some(unsure), ..stores.options() }).await;
+    let sure = stores.open().await;
+    let timeouts = json!({"attempt_timeout_ms": 500, "execution_deadline_ms": 800});
+    sure.running(json!({"timeout_policy": timeouts})).await;
+    sure.finished(json!({"retention_ms": 0})).await;
+    sure.pass(86_400_000);
+    for duty in [Duty::LeaseExpiry, Duty::AttemptTimeout, Duty::Deadline] {
+        assert_eq!(unsure.due(duty, 10).await, Due::default(), "{duty:?}");
+        assert_eq!(sure.due(duty, 10).await.commands.len(), 1, "{duty:?}");
+    }
+    assert_eq!(unsure.due(Duty::Retention, 10).await.commands.len(), 1, "it takes no lease");
 }
