@@ -38,12 +38,14 @@ mod divide;
 mod graphs;
 mod held;
 mod rounds;
+mod starts;
 mod waits;
 
 use divide::divide;
 use graphs::Graphs;
 use held::{Held, Recalled};
 use rounds::{Found, Known, gather};
+use starts::Starts;
 
 /// Tries of a batch while others are in the way.
 const TRIES: u32 = 3;
@@ -308,6 +310,7 @@ async fn fast(
         });
         steps.extend(signs);
         steps.extend(rows.take());
+        steps.extend(Starts::of(batch).guard(&set, now));
         steps.extend(rows.steps());
         steps.push(Step::Commit);
         session.fly(&steps).await.map(|answers| (answers, false))
@@ -491,7 +494,8 @@ async fn once(
     }
     let stored = Places { executions: loaded.places, ..Places::default() };
     let rows = Rows::new(&set, now, &stored);
-    let mut steps = rows.fewest();
+    let guard = Starts::of(&readable).guard(&set, now);
+    let mut steps: Vec<_> = guard.into_iter().chain(rows.fewest()).collect();
     steps.push(Step::Commit);
     if let Err(trouble) = session.fly(&steps).await {
         state.doubt(&set, &trouble);

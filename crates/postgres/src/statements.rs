@@ -33,7 +33,7 @@ statements! {
     group { due free load lock of_flow put remove }
     hot { cancel claim complete create finish start step wait }
     idempotency { due load put remove }
-    lease { by_claim due hold insert lock pin refile remove renew serving }
+    lease { by_claim due free hold insert lock pin refile remove renew serving }
     list {
         attempts buckets consumers counts depths edges executions flow_partition flows groups
         incoming lane lanes members outgoing own_waitpoints partition signals steps suspended

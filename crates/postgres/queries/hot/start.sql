@@ -2,9 +2,20 @@
 -- statement that is its own transaction. Says where they stand. One that is there already fails it.
 -- The executions come first, and sorted: whoever creates the same ones waits there, and holds
 -- nothing else. It stands apart from create.sql because the leases are one more part, which every
--- creation would pay for, also with none to insert. The claims are locked until it is committed, as
--- lease/serving.sql does.
-with core as (
+-- creation would pay for, also with none to insert. The guard is that of lease/free.sql, and comes first:
+-- a claim is locked also while this waits for somebody who creates the same.
+with free as materialized (
+    select 1 / (not exists (
+        select from unnest($4::ff_lease_row[]) i
+        where not pg_try_advisory_xact_lock(
+                hashtextextended(current_schema() || i.claim_id::text, 0)
+            )
+            or exists (
+                select from ff_lease l
+                where l.claim_id = i.claim_id and l.until_ms > i.acquired_at_ms
+            )
+    ))::integer as free
+), core as (
     insert into ff_exec_core (
         partition_key, execution_id, version, namespace, lane_id, kind, creator, policy,
         idempotency_key, fingerprint, created_at_ms, flow_id, node, input_size, input_encoding,
@@ -16,7 +27,7 @@ with core as (
         failure_reason, failure_category, has_result, result_digest, cancelled_by, end_reason, terminal_at_ms,
         retain_until_ms
     )
-    select * from unnest($1::ff_new_execution_row_7[])
+    select i.* from unnest($1::ff_new_execution_row_7[]) i where (select free from free) = 1
     returning partition_key, execution_id, ctid as at
 ), input as (
     insert into ff_payload (
@@ -31,9 +42,7 @@ with core as (
     select
         i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
         i.until_ms, i.check_at_ms
-    from unnest($4::ff_lease_row[]) i
-    where (select count(*) from core) >= 0
-        and pg_try_advisory_xact_lock(hashtextextended(current_schema() || i.claim_id::text, 0)) is not null
+    from unnest($4::ff_lease_row[]) i where (select count(*) from core) >= 0
 ), ready as (
     insert into ff_ready (
         queue, rank, turn_ms, partition_key, execution_id

@@ -1,8 +1,8 @@
 -- Suspends, tells and ends executions, in one statement that is its own transaction: with their
 -- leases, steps, suspensions, waitpoints and signals, their places and timers, and what happened.
 -- Executions are locked before their leases, as everywhere. If one is not as it was decided on ($12,
--- $13), or the key that signs ($15, if it matters) is not the one that was installed then ($16), it
--- divides by zero, and nothing is done: also no number is taken, for what nobody reads is written last.
+-- $13), the key that signs ($15, if it matters) is not the one that was installed then ($16), or a claim
+-- that is granted something is not free, as lease/free.sql says, it divides by zero, and nothing is done: also no number is taken, for what nobody reads is written last.
 -- Says where the executions stand.
 --
 -- Executions are found by their key and not by where they stand: that lets the server clear their page
@@ -47,6 +47,16 @@ with put as (
             select from ff_signing_key
             where kid = $15 and created_at_ms = $16::bigint and expires_at_ms is null
         ))
+        and not exists (
+            select from unnest($3::ff_lease_row[]) i
+            where not pg_try_advisory_xact_lock(
+                    hashtextextended(current_schema() || i.claim_id::text, 0)
+                )
+                or exists (
+                    select from ff_lease l
+                    where l.claim_id = i.claim_id and l.until_ms > i.acquired_at_ms
+                )
+        )
     )::integer as held
 ), leased as (
     insert into ff_lease (
@@ -57,7 +67,6 @@ with put as (
         i.partition_key, i.execution_id, i.epoch, i.claim_id, i.acquired_at_ms, i.renewed_at_ms,
         i.until_ms, i.check_at_ms
     from unnest($3::ff_lease_row[]) i
-    where pg_try_advisory_xact_lock(hashtextextended(current_schema() || i.claim_id::text, 0)) is not null
 ), step as (
     insert into ff_step (
         partition_key, execution_id, number, attempt_index, kind, name, ran_ms, at_ms, encoding,

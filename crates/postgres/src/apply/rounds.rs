@@ -15,6 +15,7 @@ use ff_core::limits::CANCEL_AT_ONCE_MAX;
 use ff_core::needs;
 
 use super::ahead::Ahead;
+use super::starts::Starts;
 use crate::connection::{Session, Step, Trouble};
 use crate::load::{Loaded, Lock, Wanted};
 
@@ -26,7 +27,8 @@ pub const ROUNDS_MAX: usize = 8;
 pub struct Found {
     /// The rows.
     pub loaded: Loaded,
-    /// Commands that need a row which cannot be read, by their place in the batch.
+    /// Commands that need a row which cannot be read, or are not to be tried again, by their place in the
+    /// batch.
     pub refused: BTreeMap<usize, Rejection>,
 }
 
@@ -101,7 +103,8 @@ fn locks(key: &Key) -> (Option<Kind>, Option<Kind>) {
 pub struct Known {
     /// Keys that they asked for, to begin with.
     pub keys: BTreeSet<Key>,
-    /// Whether others got in the way: leases that workers keep renewing are then locked too.
+    /// Whether others got in the way: leases that workers keep renewing are then locked too, and nothing
+    /// is started.
     pub firm: bool,
     /// Whether to wait only a moment for what others hold.
     pub brief: bool,
@@ -115,6 +118,9 @@ pub async fn gather(
     known: &mut Known,
 ) -> Result<Option<Found>, Trouble> {
     let mut found = Found::default();
+    if known.firm {
+        Starts::of(batch).refuse(&mut found.refused);
+    }
     let mut last: Option<Lock> = None;
     for round in 0..ROUNDS_MAX {
         let mut missing = found.missing(batch)?;

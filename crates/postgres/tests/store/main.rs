@@ -27,6 +27,7 @@ mod races;
 mod retention;
 mod rows;
 mod server;
+mod starts;
 mod stores;
 mod tls;
 mod trouble;

@@ -29,6 +29,7 @@ const ONE_SIDED: &[(&str, &str)] = &[
     ("queries/lease/pin.sql", "SQLite locks the whole file"),
     ("queries/execution/insert.sql", "SQLite inserts and updates with one statement"),
     ("queries/hot/", "a statement costs SQLite no round trip"),
+    ("queries/lease/free.sql", "one connection of SQLite writes at a time"),
     ("queries/lease/serving.sql", "one connection of SQLite writes at a time"),
     ("queries/ready/any.sql", "nobody holds a row of a SQLite file while another looks"),
     ("queries/event/newest.sql", "SQLite's event/tail.sql is enough where one writes at a time"),

@@ -81,6 +81,7 @@ pub const HOT: &[(&str, By)] = &[
     ("idempotency/remove", By::Writers),
     ("lease/by_claim", By::Writers),
     ("lease/due", By::Readers),
+    ("lease/free", By::Writers),
     ("lease/hold", By::Writers),
     ("lease/insert", By::Writers),
     ("lease/lock", By::Writers),
