@@ -7,6 +7,11 @@
 //! before takes the new ones for old. So a snapshot is asked only about events up to the highest
 //! number that it saw; what lies above is new. Numbers of events that were visible, and so durable,
 //! are never given again.
+//!
+//! Cursors of earlier versions bear the newest number of the sequence instead, which an aborted transaction
+//! may have drawn. One that lies above every number given since tells of a crash, and not of what was read
+//! before it: its reader begins anew. Such a cursor that is acknowledged is refused, and the consumer goes
+//! on from the place that is kept for it.
 
 use ff_core::backend::{EventPage, StoreError};
 use ff_core::event::{Cursor, CursorKind, FeedEvent, Filter, Horizon, Window};
@@ -18,7 +23,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::codec::{Params, Reader, stored};
-use crate::connection::Connections;
+use crate::connection::{Connections, Step};
 use crate::load::nothing_seen;
 use crate::statements::event;
 
@@ -45,7 +50,12 @@ pub async fn events(
     loop {
         let fresh = window.after >= window.upto.seq;
         if fresh {
-            window = next_window(connections, window.upto).await?;
+            let newest;
+            (window, newest) = next_window(connections, window.upto).await?;
+            if window.base.seq > newest {
+                tracing::warn!(cursor = %from, newest, "a crash took back numbers of a cursor");
+                (window, _) = next_window(connections, nothing_seen().upto).await?;
+            }
         }
         let left = limit - page.events.len();
         if window.after < window.upto.seq {
@@ -68,23 +78,28 @@ pub async fn events(
 /// The newest place in the feed. It counts what retention removed as read, so that no cursor of a
 /// reader lies beyond it.
 pub async fn tail(connections: &Connections) -> Result<Cursor, StoreError> {
-    let mut window = next_window(connections, nothing_seen().upto).await?;
-    let rows = connections.read(event::newest, Params::new()).await?;
-    let row = rows.first().ok_or_else(|| corrupt("ff_event_seq_seq", "nothing", "is missing"))?;
-    let newest = number("last_value", Reader::new(row).take("newest")?)?;
+    let (mut window, newest) = next_window(connections, nothing_seen().upto).await?;
     window.after = window.upto.seq.max(newest);
     Ok(Cursor::Window(Box::new(window)))
 }
 
-/// What became visible since `base`.
-async fn next_window(connections: &Connections, base: Horizon) -> Result<Window, StoreError> {
+/// What became visible since `base`, and the highest number ever given to an event.
+async fn next_window(
+    connections: &Connections,
+    base: Horizon,
+) -> Result<(Window, u64), StoreError> {
     let params = Params::new().text(Some(&base.snapshot)).number(stored(base.seq));
-    let rows = connections.read(event::tail, params).await?;
-    let row = rows.first().ok_or_else(|| corrupt("ff_event", "nothing", "is missing"))?;
-    let mut r = Reader::new(row);
+    let steps = vec![Step::Run(event::tail, params), Step::Run(event::newest, Params::new())];
+    let answers = connections.read_all(steps).await?;
+    let rows: Vec<&Row> = answers.iter().flatten().collect();
+    let [tail, newest] = rows[..] else {
+        return Err(corrupt("ff_event", rows.len(), "two answers are expected"));
+    };
+    let newest = number("last_value", Reader::new(newest).take("newest")?)?;
+    let mut r = Reader::new(tail);
     let upto = Horizon { snapshot: r.take("snapshot")?, seq: number("seq", r.take("highest")?)? };
     let after = number("seq", r.take("before")?)?;
-    Ok(Window { base, upto, after })
+    Ok((Window { base, upto, after }, newest))
 }
 
 async fn read(

@@ -9,10 +9,10 @@ use ff_backend_postgres::{Options, Postgres};
 use ff_cluster::Cluster;
 use ff_conformance::model::Tables;
 use ff_conformance::{Dial, Store, World};
-use ff_core::ExecutionId;
 use ff_core::backend::Duty;
 use ff_core::event::{Cursor, FeedEvent, Filter, Horizon, Window};
 use ff_core::text::ConsumerName;
+use ff_core::{Code, ExecutionId};
 use ff_engine::Engine;
 use serde_json::json;
 use tokio_postgres::NoTls;
@@ -26,6 +26,8 @@ const CRASHES: usize = 20;
 const ABORTED: usize = 20;
 /// Events after each.
 const EACH: usize = 5;
+/// Numbers given again that are enough for what a test does after a crash.
+const ENOUGH: i64 = 10;
 
 /// Everything of a page that the feed must not repeat.
 fn subjects(events: &[FeedEvent]) -> Vec<ExecutionId> {
@@ -175,4 +177,126 @@ async fn what_is_numbered_above_a_snapshot_is_new_whatever_its_transaction() {
         assert_eq!(w.feed(&place, &of, limit).await.events.len(), 1);
         assert!(w.feed(&read[0].cursor, &Filter::default(), limit).await.events.is_empty());
     }
+}
+
+/// A store on a server that forgets what it aborted when it crashes, with a clock of the test's own.
+async fn forgetful() -> (Cluster, World) {
+    let settings = [
+        ("fsync", "off"),
+        ("wal_writer_delay", "10s"),
+        ("wal_writer_flush_after", "64MB"),
+        ("bgwriter_lru_maxpages", "0"),
+        ("autovacuum", "off"),
+    ];
+    let cluster = Cluster::start(&settings).unwrap();
+    let clock = Arc::new(Dial::default());
+    let options = Options { clock: Some(Arc::clone(&clock) as _), ..Options::new(cluster.url()) };
+    let backend = Arc::new(Postgres::open(options).await.unwrap());
+    let (dump, keep) = (Box::new(Tables::default), Box::new(()));
+    (cluster, World::new(Store { backend, dump, keep }, clock))
+}
+
+/// Crashes the server until it gives numbers of transactions again, and of `events`; the newest place from
+/// right before, and the newest number of an event.
+async fn forgotten(cluster: &mut Cluster, w: &World, events: bool) -> (Cursor, u64) {
+    for _ in 0..10 {
+        // What is committed is flushed, and all before it.
+        w.create(w.draft()).await;
+        let place = w.feed(&Cursor::Start, &Filter::default(), 1_000).await.next;
+        for _ in 0..3 {
+            abort_some(cluster).await;
+        }
+        let before = next_number(cluster).await;
+        // Twice: then both of its snapshots have seen them end.
+        let place = w.feed(&place, &Filter::default(), 1_000).await.next;
+        let place = w.feed(&place, &Filter::default(), 1_000).await.next;
+        let newest = w.store.backend.tail().await.unwrap().seq();
+        tokio::task::block_in_place(|| cluster.kill().and_then(|()| cluster.restart())).unwrap();
+        let again = next_number(cluster).await + ENOUGH < before;
+        let events_too = w.store.backend.tail().await.unwrap().seq() < newest;
+        if again && (events_too || !events) {
+            return (place, newest);
+        }
+    }
+    panic!("no number was given again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_under_numbers_given_again_is_read_of_a_flow_and_waits_for_its_consumer() {
+    let (mut cluster, w) = forgetful().await;
+    let engine = Engine::new(Arc::clone(&w.store.backend));
+    let mut consumer = engine.consumer(ConsumerName::new("mailer").unwrap()).await.unwrap();
+    let kept = json!({"retention_ms": 0});
+    let drawn = w.sketch("a").policy(&kept).submit().await;
+    let fence = w.start(drawn.id("a")).await;
+    let (done, held) = w.running(kept.clone()).await;
+    let cancelled = w.create_with(kept).await;
+    let (place, _) = forgotten(&mut cluster, &w, false).await;
+    // What was read before the crash is acknowledged after it.
+    consumer.acknowledge(&place).await.unwrap();
+    w.complete(drawn.id("a"), fence).await.unwrap();
+    w.dispatch().await;
+    w.cancel(cancelled).await.unwrap();
+    w.complete(done, held).await.unwrap();
+    w.pass(1_000);
+    for limit in [1, 10] {
+        let (mut from, mut told) = (place.clone(), Vec::new());
+        let of = Filter { flow: Some(drawn.flow), ..Filter::default() };
+        for _ in 0..3 {
+            let page = w.feed(&from, &of, limit).await;
+            told.extend(page.events.iter().map(|event| event.event.kind.name().as_str()));
+            from = page.next;
+        }
+        assert_eq!(told, ["completion", "flow_ended"], "in pages of {limit}");
+    }
+    assert!(w.due(Duty::Retention, 10).await.commands.is_empty(), "nothing of it was read");
+    let page = consumer.next(&Filter::default(), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(page.events.len(), 4);
+    consumer.acknowledge(&page.next).await.unwrap();
+    assert_eq!(w.due(Duty::Retention, 10).await.commands.len(), 3);
+    assert!(w.tick(Duty::Retention).await.iter().all(Result::is_ok));
+    assert_eq!((w.find_flow(drawn.flow).await, w.find(cancelled).await), (None, None));
+}
+
+/// A place as earlier versions wrote it: with the newest number of the sequence.
+fn old(place: &Cursor, newest: u64) -> Cursor {
+    let Cursor::Window(window) = place else { panic!("this store has many writers") };
+    let snapshot = &window.upto.snapshot;
+    let text = format!("window:{snapshot}@{newest}/{snapshot}@{newest}/{newest}");
+    text.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_an_earlier_version_is_accepted_and_loses_nothing() {
+    let (mut cluster, w) = forgetful().await;
+    let engine = Engine::new(Arc::clone(&w.store.backend));
+    let mut consumer = engine.consumer(ConsumerName::new("mailer").unwrap()).await.unwrap();
+    let first = w.create(w.draft()).await;
+    w.cancel(first).await.unwrap();
+    abort_some(&cluster).await;
+    // Without a crash it means what it meant.
+    let place = w.feed(&Cursor::Start, &Filter::default(), 10).await.next;
+    let before = old(&place, w.store.backend.tail().await.unwrap().seq());
+    assert!(before.seq() > place.seq(), "what was aborted has drawn numbers");
+    consumer.acknowledge(&before).await.unwrap();
+    let second = w.create(w.draft()).await;
+    w.cancel(second).await.unwrap();
+    assert_eq!(subjects(&w.feed(&before, &Filter::default(), 10).await.events), [second]);
+    let page = consumer.next(&Filter::default(), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(subjects(&page.events), [second]);
+    consumer.acknowledge(&page.next).await.unwrap();
+    // After one, its numbers may never have been given.
+    let waiting = w.create(w.draft()).await;
+    let (place, newest) = forgotten(&mut cluster, &w, true).await;
+    let lost = old(&place, newest);
+    w.cancel(waiting).await.unwrap();
+    assert!(w.store.backend.tail().await.unwrap().seq() < newest, "numbers are given again");
+    let read = w.feed(&lost, &Filter::default(), 10).await;
+    assert_eq!(subjects(&read.events), [first, second, waiting], "it begins anew");
+    assert!(w.feed(&read.next, &Filter::default(), 10).await.events.is_empty());
+    let refused = consumer.acknowledge(&lost).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidInput);
+    let page = consumer.next(&Filter::default(), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(subjects(&page.events), [waiting], "it goes on where it was");
+    consumer.acknowledge(&page.next).await.unwrap();
 }
