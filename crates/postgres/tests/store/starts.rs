@@ -68,7 +68,9 @@ async fn nothing_is_started_for_a_claim_that_another_process_serves() {
     let there = stores.world(Options { url: line.url(), ..stores.options() }).await;
     let (there, db) = (Arc::new(there), stores.connect().await);
     for new in drafts(&here) {
-        let found = create(here.store.backend.as_ref(), draft(&here)).await;
+        // It comes before the other, whenever that is filed.
+        let urgent = Create { priority: 100, ..draft(&here) };
+        let found = create(here.store.backend.as_ref(), urgent).await;
         let asked = ask("default", 1);
         // It has looked for leases under the claim, and hears of what is ready a little later.
         line.stall("ready/head", 1, LATE);
