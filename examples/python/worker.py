@@ -17,18 +17,20 @@ def call(path, body=None):
 
 class Job:
     def __init__(self, work):
-        self.work, self.path, self.number = work, f"/v1/executions/{work['execution_id']}", 0
+        self.work, self.path, self.next = work, f"/v1/executions/{work['execution_id']}", 0
         recorded = call(self.path + "/steps?limit=1000")["steps"] if work["may_have_steps"] else []
-        self.journal = {step["number"]: step for step in recorded}
+        self.journal = {step["operation"]: step for step in recorded if "operation" in step}
+        self.number = max((step["number"] + 1 for step in recorded), default=0)
 
     def step(self, name, run):
         """Runs once, and is remembered with its result."""
-        number, self.number = self.number, self.number + 1
-        if (known := self.journal.get(number)) is None:
-            known = {"number": number, "name": name, "result": run()}
+        operation, self.next = str(self.next), self.next + 1
+        if (known := self.journal.get(operation)) is None:
+            known = {"number": self.number, "operation": operation, "name": name, "result": run()}
             call(self.path + "/steps", {"fence": self.work["fence"], "steps": [known]})
+            self.number += 1
         elif known["name"] != name:
-            raise ValueError(f"step {number} is recorded as {known['name']!r}, not {name!r}")
+            raise ValueError(f"step {operation} is recorded as {known['name']!r}, not {name!r}")
         return known["result"]
 
     def keep(self, done):

@@ -70,7 +70,7 @@ async fn order(ctx: Context, order: Order) -> Result<Receipt> {
     ctx.step("reserve stock", || slowly(250, order.items.len())).await?;
     let paid_cents = ctx.step("charge card", || slowly(400, price)).await?;
     ctx.sleep(Duration::from_millis(1_500)).await; // until the courier comes
-    let number = ctx.random().await;
+    let number = ctx.random("tracking");
     let tracking =
         ctx.step("print label", || slowly(150, format!("FF{:08}", number % 100_000_000))).await?;
     ctx.step("hand over", || slowly(300, format!("for {}", order.customer))).await?;

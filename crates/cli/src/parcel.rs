@@ -92,7 +92,7 @@ pub async fn choose(ctx: Context, (): ()) -> Result<Offer> {
 
 /// Books what was chosen, which it is given as its input.
 pub async fn book(ctx: Context, offer: Offer) -> Result<String> {
-    let number = ctx.random().await;
+    let number = ctx.random("booking");
     Ok(format!(
         "{} takes it for {} cents, number {:04}",
         offer.courier,

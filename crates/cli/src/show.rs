@@ -12,7 +12,7 @@ use console::style;
 use ff_core::Millis;
 use ff_core::execution::AttemptOutcome;
 use ff_core::state::PublicState;
-use ff_core::step::StepKind;
+use ff_core::step::{StepFailure, StepKind, StepOutcome};
 use ff_wire::snapshot::AttemptLine;
 use ff_wire::{ExecutionSnapshot, History, StepLine};
 use flowfabric::Client;
@@ -231,13 +231,22 @@ impl Page<'_> {
                 | StepKind::Sleep
                 | StepKind::Now
                 | StepKind::Random
-                | StepKind::Waitpoint,
+                | StepKind::Waitpoint
+                | StepKind::Children
+                | StepKind::Race
+                | StepKind::Timeout
+                | StepKind::Generation,
                 _,
             ) => step.ran_ms,
         }
     }
 
     fn outcome_of(&self, step: &StepLine) -> String {
+        if step.outcome == StepOutcome::Failed {
+            let failure = step.result.as_ref().and_then(|json| json.read::<StepFailure>().ok());
+            return failure
+                .map_or("failed".to_owned(), |it| format!("failed: {}", clean(&it.message)));
+        }
         if let (StepKind::Sleep, Some(until)) = (step.kind, wakes_at(step)) {
             return format!("until {}", self.since(until));
         }

@@ -465,6 +465,8 @@ macro_rules! suite {
                 steps_outlive_a_release
                 a_replay_of_what_failed_keeps_its_steps
                 a_replay_of_what_succeeded_begins_anew
+                a_new_generation_is_no_progress
+                outcomes_of_steps_read_back
                 steps_go_with_their_execution
                 steps_and_what_follows_them_go_together
                 a_delay_records_its_steps

@@ -159,6 +159,12 @@ pub struct StepRow {
     pub kind: String,
     /// What its author calls it.
     pub name: String,
+    /// Which operation of the handler it is.
+    pub operation: Option<String>,
+    /// What became of it.
+    pub outcome: String,
+    /// When, as the handler is told.
+    pub time_ms: Option<i64>,
     /// How long it took.
     pub ran_ms: i64,
     /// When it was recorded.
@@ -177,6 +183,9 @@ impl StepRow {
             number: number("number", self.number)?,
             kind: parse("kind", &self.kind)?,
             name: parse("name", &self.name)?,
+            operation: self.operation.map(|text| parse("operation", &text)).transpose()?,
+            outcome: parse("outcome", &self.outcome)?,
+            time: self.time_ms.map(Millis),
             ran_ms: number("ran_ms", self.ran_ms)?,
             encoding,
             bytes: self.bytes,

@@ -147,6 +147,10 @@ text!(
     Prose
 );
 text!(
+    /// Which operation of a handler a step is, in the words of whoever runs it; never interpreted.
+    OperationId, "operation", limits::NAME_BYTES_MAX, Printable
+);
+text!(
     /// A queue of work; workers ask for lanes by name.
     LaneId, "lane_id", limits::LANE_BYTES_MAX, Printable
 );

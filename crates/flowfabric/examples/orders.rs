@@ -71,7 +71,7 @@ pub async fn fulfil(ctx: Context, order: Order) -> Result<Receipt> {
     ctx.step("charge", act("charged")).retries(3).await?;
     ctx.step("invoice", act("invoiced")).await?;
     ctx.step("pack", act("packed")).await?;
-    let number = ctx.random().await;
+    let number = ctx.random("tracking");
     let tracking = ctx.step("label", async || Ok::<_, Error>(format!("FF{number:020}"))).await?;
     ctx.step("ship", act("shipped")).await?;
     ctx.step("notify", act("notified")).await?;

@@ -14,7 +14,7 @@ mod embedded {
 }
 
 /// The newest schema this binary knows.
-pub const SCHEMA_VERSION: i64 = 7;
+pub const SCHEMA_VERSION: i64 = 8;
 
 /// Tries when another process migrates the same schema at the same moment.
 const TRIES: u32 = 10;

@@ -384,13 +384,16 @@ fn payloads(rows: &[&Blob]) -> Composite {
 }
 
 fn step_rows(rows: &[StepRecord]) -> Composite {
-    Composite::of("ff_step_row", rows, |record, r| {
+    Composite::of("ff_step_row_8", rows, |record, r| {
         let step = &record.step;
         r.id(record.execution);
         r.int(i64::from(step.number));
         r.int(i64::from(record.attempt_index));
         r.text(Some(step.kind.as_str()));
         r.text(Some(step.name.as_str()));
+        r.text(step.operation.as_ref().map(|operation| operation.as_str()));
+        r.text(Some(step.outcome.as_str()));
+        r.long(step.time.map(|time| time.0));
         r.long(stored(step.ran_ms));
         r.long(record.at.0);
         r.text(step.encoding.as_ref().map(|encoding| encoding.as_str()));

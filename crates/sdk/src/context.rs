@@ -14,19 +14,18 @@ use ff_core::decide::progress::ReportProgress;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::execution::Failure;
 use ff_core::flow::EdgeWord;
-use ff_core::step::{Step, StepKind};
+use ff_core::step::{Step, StepKind, StepOutcome};
 use ff_core::text::{Category, StepName};
 use ff_core::{ExecutionId, Fence, FlowId, Millis};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::fabric::{Fabric, Input, Inputs, Report, Work};
-use crate::journal::{Journal, Kept};
+use crate::journal::{Journal, Kept, Operation};
 use crate::pauses::persistently;
-use crate::step::{StepCall, StepFn, token};
+use crate::step::{StepCall, StepFn, digest, token};
 
 pub use waits::{ApprovalCall, Decision, Place, SuspendCall, Voice, WaitFor, Waited};
 pub use waits::{Waitpoint, WaitpointCall, is_wait_timeout};
@@ -170,8 +169,9 @@ impl Context {
         self.0.fabric.report(Report::Progress(progress)).await
     }
 
-    /// A step: runs once, and is remembered with its result. When the handler runs again, after a
-    /// crash, a retry or a sleep, the result is there and the step is not taken again.
+    /// A step: runs once, and what became of it is remembered. When the handler runs again, after a
+    /// crash, a retry or a sleep, its result is there and the step is not taken again. So is its failure,
+    /// if the handler went on after it; an attempt that ends with it takes the step again.
     ///
     /// Steps are known by their order: a handler must take the same ones in the same order every
     /// time. Await it for its result; say how it is retried before that.
@@ -180,40 +180,39 @@ impl Context {
         name: impl Into<String>,
         run: F,
     ) -> StepCall<'_, T, M, F> {
-        StepCall::new(self, self.0.journal.number(), name.into(), run)
+        StepCall::new(self, self.0.journal.position(), name.into(), run)
     }
 
     /// Gives the worker's slot back for so long. The handler runs again afterwards, from the top,
     /// with everything it recorded.
     pub async fn sleep(&self, length: Duration) {
-        let number = self.0.journal.number();
         let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        self.sleep_to(number, |now| now.plus(ms)).await;
+        self.sleep_to(|now| now.plus(ms)).await;
     }
 
     /// Gives the worker's slot back until then.
     pub async fn sleep_until(&self, then: SystemTime) {
-        let number = self.0.journal.number();
         let until = millis(then);
-        self.sleep_to(number, |_| until).await;
+        self.sleep_to(|_| until).await;
     }
 
-    async fn sleep_to(&self, number: u32, until: impl Fn(Millis) -> Millis) {
-        let name = name_of("sleep");
-        let recorded = self.0.journal.recall::<Millis>(number, StepKind::Sleep, &name);
-        let recorded = self.or_stop(recorded).await;
-        if recorded.is_some_and(|until| until <= self.0.work.claimed_at) {
-            return;
+    async fn sleep_to(&self, until: impl Fn(Millis) -> Millis) {
+        let (at, kind) = (self.0.journal.position(), StepKind::Sleep);
+        let operation = Operation { at, kind, name: name_of("sleep") };
+        let begun = self.or_stop(self.0.journal.begun(&operation)).await.map(|(_, until)| until);
+        if begun.is_some_and(|until| until <= self.0.work.claimed_at) {
+            return begun.into_iter().for_each(|until| self.0.journal.see(until));
         }
         let now = self.or_stop(persistently(|| self.0.fabric.now()).await).await;
-        let (delay_until, steps) = match recorded {
-            Some(until) if until <= now => return,
+        let (delay_until, steps) = match begun {
+            Some(until) if until <= now => return self.0.journal.see(until),
             // Woken too early, as by a replay.
             Some(until) => (until, Vec::new()),
             None => {
                 let until = until(now);
-                let step = self.0.journal.step((number, StepKind::Sleep, name), 0, &until);
-                (until, self.0.journal.with(self.or_stop(step).await))
+                let step = self.0.journal.step(&operation, (StepOutcome::Open, 0), &until);
+                let step = Step { time: Some(until), ..self.or_stop(step).await };
+                (until, self.0.journal.with(step))
             }
         };
         let (id, fence) = self.held();
@@ -222,33 +221,25 @@ impl Context {
         self.interrupt::<()>(Interrupt::Paused).await;
     }
 
-    /// The time, remembered: the same whenever the handler runs again.
+    /// The time, the same whenever the handler runs again: that of the latest outcome it has seen, or when
+    /// the execution began. It goes on with every step, sleep and wait.
     pub async fn now(&self) -> SystemTime {
-        let ms = self.remembered(StepKind::Now, "now", || millis(SystemTime::now())).await;
-        UNIX_EPOCH + Duration::from_millis(u64::try_from(ms.0).unwrap_or(0))
+        self.or_stop(self.0.journal.check_nested("now", "now")).await;
+        let ms = u64::try_from(self.0.journal.now().0).unwrap_or(0);
+        UNIX_EPOCH + Duration::from_millis(ms)
     }
 
-    /// A random number, remembered: the same whenever the handler runs again.
-    pub async fn random(&self) -> u64 {
-        self.remembered(StepKind::Random, "random", rand::random).await
+    /// A random number, the same for this name whenever the handler runs again.
+    pub fn random(&self, name: impl AsRef<str>) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = *self.uuid(name).as_bytes();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// A value that is found once. It is recorded together with the next step: until something
-    /// rests on it that is kept, it may as well be found again.
-    async fn remembered<T: Serialize + DeserializeOwned>(
-        &self,
-        kind: StepKind,
-        name: &str,
-        find: impl FnOnce() -> T,
-    ) -> T {
-        let (number, name) = (self.0.journal.number(), name_of(name));
-        if let Some(value) = self.or_stop(self.0.journal.recall(number, kind, &name)).await {
-            return value;
-        }
-        let value = find();
-        let step = self.0.journal.step((number, kind, name), 0, &value);
-        self.keep(self.or_stop(step).await).await;
-        value
+    /// A UUID, the same for this name whenever the handler runs again, and no other's.
+    pub fn uuid(&self, name: impl AsRef<str>) -> uuid::Uuid {
+        let (id, generation) = (self.0.work.id, self.0.journal.generation());
+        let text = format!("{id}#{generation} {}", name.as_ref());
+        uuid::Builder::from_random_bytes(digest(&text)).into_uuid()
     }
 
     fn fabric(&self) -> &Arc<dyn Fabric> {
@@ -259,9 +250,9 @@ impl Context {
         &self.0.journal
     }
 
-    /// The token of a step: stable for as long as the execution lives.
-    pub(crate) fn token(&self, number: u32) -> uuid::Uuid {
-        token(self.0.work.id, number)
+    /// The token of an operation: the same in every attempt.
+    pub(crate) fn token(&self, at: u32) -> uuid::Uuid {
+        token(self.0.work.id, self.0.journal.generation(), &at.to_string())
     }
 
     /// Records a step; does not come back if that is refused.
@@ -284,9 +275,9 @@ impl Context {
         self.0.journal.recorded(&record.steps);
     }
 
-    /// Records what was remembered so far, before something rests on it that is kept elsewhere.
-    pub(crate) async fn record_what_was_found(&self) {
-        let steps = self.0.journal.found();
+    /// Records what could come out otherwise when it is done again, before an effect rests on it.
+    pub(crate) async fn record_what_is_unsure(&self) {
+        let steps = self.0.journal.unsure();
         if !steps.is_empty() {
             self.record_all(steps).await;
         }

@@ -183,3 +183,27 @@ impl From<ff_engine::Error> for Error {
         }
     }
 }
+
+/// An error with what caused it. Many errors repeat the text of their source at the end of their own:
+/// that is said once.
+pub(crate) fn chain(error: &BoxError) -> String {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !cause.is::<Nature>() && !said.ends_with(&text) {
+            said.push_str(": ");
+            said.push_str(&text);
+        }
+        source = cause.source();
+    }
+    said
+}
+
+/// At most so many bytes of a text, without what no store keeps.
+pub(crate) fn truncate(text: &mut String, max: usize) {
+    while text.len() > max {
+        text.pop();
+    }
+    text.retain(|c| c != '\0');
+}

@@ -61,6 +61,8 @@ pub struct Work {
     pub tags: BTreeMap<String, String>,
     /// When it was created.
     pub created_at: Millis,
+    /// When it began, as a handler that has seen nothing yet is told the time.
+    pub started_at: Millis,
     /// What to work on.
     pub input: Option<Payload>,
     /// What the attempt before failed with.
@@ -98,6 +100,7 @@ impl From<Claimed> for Work {
             claim: leased.kind,
             fence: leased.fence,
             created_at: x.spec.created_at,
+            started_at: x.started_at.unwrap_or(claimed_at),
             may_have_steps: x.was_held_before(),
             tags: x.tags.clone(),
             input: claimed.input.map(Payload::from),

@@ -1,17 +1,23 @@
 //! The journal of one execution as its handler sees it: what was recorded before, what it has
 //! asked for so far, and what it has yet to record.
+//!
+//! An operation is known by its position: the handler takes the same ones in the same order whenever it
+//! runs. What is recorded of one is its outcome, and before that, of what is waited for, that it is open.
+//! What must stay true: what an effect rests on is durable before the effect begins. A failure that the
+//! handler caught is *pending* until then: if the attempt ends with it, the next one tries again.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use bytes::Bytes;
 use ff_core::limits::JOURNAL_BYTES_MAX;
-use ff_core::step::{Step, StepKind, StepRecord};
-use ff_core::text::StepName;
-use ff_core::{Code, Rejection};
+use ff_core::step::{Step, StepFailure, StepKind, StepOutcome, StepRecord};
+use ff_core::text::{OperationId, StepName};
+use ff_core::{Code, Millis, Rejection};
 use ff_wire::payload::json_encoding;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::step::running;
@@ -33,117 +39,178 @@ pub enum Kept {
 pub struct Journal(Mutex<Inner>);
 
 struct Inner {
-    recorded: HashMap<u32, Step>,
-    next: u32,
+    /// What became of operations, by position.
+    ended: HashMap<u32, (Step, Millis)>,
+    /// What is known of those of which nothing has become.
+    open: HashMap<u32, (Step, Millis)>,
+    /// The position of the next operation.
+    position: u32,
+    /// The number of the next step.
+    number: u32,
+    generation: u32,
     bytes: usize,
-    /// Taken, and to be recorded with the next one that cannot wait.
+    /// To be recorded with whatever is recorded next, or before the next effect begins.
     pending: Vec<Step>,
+    /// The latest time among the outcomes that the handler has seen.
+    seen: Millis,
+    /// The store's time when the execution was claimed, and when that was here.
+    claimed: (Millis, Instant),
     /// The step inside of which another operation was asked for.
     nested: Option<String>,
 }
 
+/// One operation of a handler.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Its position.
+    pub at: u32,
+    /// What it is.
+    pub kind: StepKind,
+    /// What its author calls it.
+    pub name: StepName,
+}
+
+/// What became of an operation before.
+pub enum Recalled<T> {
+    /// It is done, with this value.
+    Done(T),
+    /// It failed, and the handler went on.
+    Failed(StepFailure),
+}
+
 impl Journal {
-    /// As it was recorded.
-    pub fn new(records: Vec<StepRecord>) -> Self {
-        let bytes = records.iter().map(|record| record.step.bytes.len()).sum();
-        let recorded =
-            records.into_iter().map(|record| (record.step.number, record.step)).collect();
-        Self(Mutex::new(Inner { recorded, next: 0, bytes, pending: Vec::new(), nested: None }))
+    /// As it was recorded, of an execution that began at `begun` and was claimed at `claimed`.
+    pub fn new(records: Vec<StepRecord>, begun: Millis, claimed: Millis) -> Result<Self, Error> {
+        let mut inner = Inner {
+            ended: HashMap::new(),
+            open: HashMap::new(),
+            position: 0,
+            number: 0,
+            generation: 0,
+            bytes: 0,
+            pending: Vec::new(),
+            seen: begun,
+            claimed: (claimed, Instant::now()),
+            nested: None,
+        };
+        records.into_iter().try_for_each(|record| inner.read(record))?;
+        Ok(Self(Mutex::new(inner)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// The number of the next step.
-    pub fn number(&self) -> u32 {
+    /// The position of the next operation.
+    pub fn position(&self) -> u32 {
         let mut inner = self.lock();
         inner.nested = inner.nested.take().or_else(running);
-        inner.next += 1;
-        inner.next - 1
+        inner.position += 1;
+        inner.position - 1
     }
 
-    /// The result of a step that was recorded before. A step of another name in its place means
-    /// that the code has changed.
+    /// Which generation of the execution this is: how often it had been replayed when it last began anew.
+    pub fn generation(&self) -> u32 {
+        self.lock().generation
+    }
+
+    /// The latest time among the outcomes that the handler has seen, or when the execution began.
+    pub fn now(&self) -> Millis {
+        self.lock().seen
+    }
+
+    /// Refuses an operation inside of a step: one that was asked for there, or is awaited there.
+    pub fn check_nested(&self, kind: &str, name: &str) -> Result<(), Error> {
+        let nested = self.lock().nested.clone().or_else(running);
+        nested.map_or(Ok(()), |outer| Err(Error::permanent(inside(kind, name, &outer))))
+    }
+
+    /// What became of an operation before. Another one in its place means that the code has changed.
     pub fn recall<T: DeserializeOwned>(
         &self,
-        number: u32,
-        kind: StepKind,
-        name: &StepName,
-    ) -> Result<Option<T>, Error> {
-        let inner = self.lock();
-        if let Some(outer) = &inner.nested {
-            let said = format!(
-                "{kind} {:?} was taken inside of step {outer:?}: a step cannot hold another \
-                 operation; take it before or after the step",
-                name.as_str()
-            );
-            return Err(Error::permanent(said));
-        }
-        let Some(step) = inner.recorded.get(&number).cloned() else { return Ok(None) };
+        operation: &Operation,
+    ) -> Result<Option<Recalled<T>>, Error> {
+        let (kind, name) = (operation.kind, operation.name.as_str());
+        self.check_nested(kind.as_str(), name)?;
+        let mut inner = self.lock();
+        inner.check_same(operation)?;
+        let Some((step, at)) = inner.ended.get(&operation.at).cloned() else { return Ok(None) };
+        inner.seen = inner.seen.max(at);
         // What is read back is the user's, and may panic.
         drop(inner);
-        if (step.kind, &step.name) != (kind, name) {
-            let said = format!(
-                "step {number} is recorded as {} {:?}, and the handler now takes {kind} {:?}",
-                step.kind,
-                step.name.as_str(),
-                name.as_str()
-            );
-            return Err(Rejection::new(Code::StepConflict, said).into());
-        }
-        let read = serde_json::from_slice(&step.bytes);
-        read.map(Some).map_err(|error| {
-            let name = name.as_str();
+        let unfit = |error: serde_json::Error| {
             let said =
-                format!("the recorded result of step {number} {name:?} does not fit: {error}");
-            Rejection::new(Code::StepConflict, said).into()
-        })
+                format!("the recorded result of {} {name:?} does not fit: {error}", place(&step));
+            Error::from(Rejection::new(Code::StepConflict, said))
+        };
+        if step.outcome == StepOutcome::Failed {
+            let failure = serde_json::from_slice(&step.bytes).map_err(unfit)?;
+            return Ok(Some(Recalled::Failed(failure)));
+        }
+        serde_json::from_slice(&step.bytes).map_err(unfit).map(|value| Some(Recalled::Done(value)))
     }
 
-    /// Steps of a kind that read as `Q`, and are not followed by another: questions without answer.
-    pub fn open_questions<Q: DeserializeOwned>(&self, kind: StepKind) -> Vec<(u32, StepName, Q)> {
+    /// What was begun of an operation: what it said then, and its time.
+    pub fn begun(&self, operation: &Operation) -> Result<Option<(Bytes, Millis)>, Error> {
+        self.check_nested(operation.kind.as_str(), operation.name.as_str())?;
         let inner = self.lock();
-        let open = inner
-            .recorded
-            .values()
-            .filter(|step| step.kind == kind && !inner.recorded.contains_key(&(step.number + 1)));
-        open.filter_map(|step| {
-            let question = serde_json::from_slice(&step.bytes).ok()?;
-            Some((step.number, step.name.clone(), question))
+        inner.check_same(operation)?;
+        Ok(inner.open.get(&operation.at).map(|(step, at)| (step.bytes.clone(), *at)))
+    }
+
+    /// Operations of a kind that were begun, and of which nothing has become.
+    pub fn open(&self, kind: StepKind) -> Vec<(Operation, Bytes)> {
+        let inner = self.lock();
+        let open = inner.open.iter().filter(|(_, (step, _))| step.kind == kind);
+        open.map(|(at, (step, _))| {
+            (Operation { at: *at, kind, name: step.name.clone() }, step.bytes.clone())
         })
         .collect()
     }
 
-    /// Remembers a step that was recorded for another that will recall it.
-    pub fn learn(&self, step: Step) {
-        self.lock().recorded.insert(step.number, step);
+    /// The handler sees an outcome of this time.
+    pub fn see(&self, time: Millis) {
+        let mut inner = self.lock();
+        inner.seen = inner.seen.max(time);
     }
 
-    /// A step with its result, if there is room for it.
+    /// What is to be recorded of an operation, if there is room for it. Its time is the store's, as far
+    /// as it is known here.
     pub fn step(
         &self,
-        (number, kind, name): (u32, StepKind, StepName),
-        ran_ms: u64,
+        operation: &Operation,
+        (outcome, ran_ms): (StepOutcome, u64),
         result: &impl Serialize,
     ) -> Result<Step, Error> {
+        let name = operation.name.clone();
         let bytes = serde_json::to_vec(result).map_err(|error| {
-            let name = name.as_str();
             Error::permanent(format!("the result of step {name:?} cannot be kept: {error}"))
         })?;
         let mut inner = self.lock();
-        inner.bytes += bytes.len();
-        if inner.bytes > JOURNAL_BYTES_MAX {
-            let name = name.as_str();
-            let said = format!(
-                "with step {number} {name:?} the journal would hold {} bytes of results, more than \
-                 {JOURNAL_BYTES_MAX}",
-                inner.bytes
-            );
-            return Err(Rejection::new(Code::JournalFull, said).into());
+        inner.make_room(operation, bytes.len())?;
+        let number = inner.number;
+        inner.number += 1;
+        let (claimed, since) = inner.claimed;
+        let passed = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Step {
+            operation: Some(operation_id(operation.at)),
+            kind: operation.kind,
+            outcome,
+            time: Some(claimed.plus(passed)),
+            ran_ms,
+            encoding: Some(json_encoding()),
+            ..Step::run(number, name, Bytes::from(bytes))
+        })
+    }
+
+    /// Knows a step, as a later run will: before it is recorded, if it only is if something follows.
+    pub fn learn(&self, step: Step) {
+        let mut inner = self.lock();
+        let at = step.time.unwrap_or(inner.seen);
+        if step.outcome != StepOutcome::Open {
+            inner.seen = inner.seen.max(at);
         }
-        let (encoding, bytes) = (Some(json_encoding()), Bytes::from(bytes));
-        Ok(Step { number, kind, name, ran_ms, encoding, bytes })
+        inner.know(step, at);
     }
 
     /// Keeps a step until something follows that must be recorded: if that never happens, nothing
@@ -154,34 +221,35 @@ impl Journal {
         if pending.len() < KEPT_MAX { Kept::Some } else { Kept::Many }
     }
 
-    /// What is to be recorded before something rests on it, in order: nothing, unless the time or
-    /// chance is among it, or that nobody came in time, because everything else is found again as it was.
-    pub fn found(&self) -> Vec<Step> {
-        let changes = |step: &Step| match step.kind {
-            StepKind::Now | StepKind::Random | StepKind::Wait => true,
-            StepKind::Run | StepKind::Sleep | StepKind::Waitpoint => false,
-        };
-        let kept = self.kept();
-        if kept.iter().any(changes) { kept } else { Vec::new() }
-    }
-
-    /// Whether that nobody came in time is yet to be recorded.
-    pub fn keeps_a_wait(&self) -> bool {
-        self.lock().pending.iter().any(|step| step.kind == StepKind::Wait)
-    }
-
-    /// What is to be recorded together with `step`, in order.
-    pub fn with(&self, step: Step) -> Vec<Step> {
-        let mut steps = self.kept();
-        steps.push(step);
+    /// Everything that is to be recorded, in order.
+    pub fn kept(&self) -> Vec<Step> {
+        let mut steps = self.lock().pending.clone();
         steps.sort_by_key(|step| step.number);
         steps
     }
 
-    /// Everything that is to be recorded, in order. Whoever records it [says so](Self::recorded); until
-    /// then others beside him record it too, because nobody knows who will be first.
-    pub fn kept(&self) -> Vec<Step> {
-        let mut steps = self.lock().pending.clone();
+    /// What is to be recorded before an effect begins, in order: nothing, unless it may come out otherwise
+    /// when it is done again, as a failure, a child that failed, or a wait that timed out.
+    pub fn unsure(&self) -> Vec<Step> {
+        let kept = self.kept();
+        let unsure = |step: &Step| match step.kind {
+            StepKind::Wait | StepKind::Children | StepKind::Race | StepKind::Timeout => true,
+            StepKind::Run
+            | StepKind::Sleep
+            | StepKind::Now
+            | StepKind::Random
+            | StepKind::Waitpoint
+            | StepKind::Generation => step.outcome == StepOutcome::Failed,
+        };
+        if kept.iter().any(unsure) { kept } else { Vec::new() }
+    }
+
+    /// What is to be recorded together with `step`, in order. Whoever records it
+    /// [says so](Self::recorded); until then others beside him record it too, because nobody knows who
+    /// will be first.
+    pub fn with(&self, step: Step) -> Vec<Step> {
+        let mut steps = self.kept();
+        steps.push(step);
         steps.sort_by_key(|step| step.number);
         steps
     }
@@ -193,25 +261,114 @@ impl Journal {
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
+impl Inner {
+    fn read(&mut self, record: StepRecord) -> Result<(), Error> {
+        let StepRecord { step, at, .. } = record;
+        self.number = self.number.max(step.number + 1);
+        self.bytes += step.bytes.len();
+        if step.kind == StepKind::Generation {
+            self.generation = serde_json::from_slice(&step.bytes).unwrap_or_default();
+            self.seen = self.seen.max(at);
+            return Ok(());
+        }
+        // Of what is recorded twice, as one that was open, the last counts.
+        let time = step.time.unwrap_or(at);
+        self.know(as_known_now(step)?, time);
+        Ok(())
+    }
 
-    #[test]
-    fn what_is_kept_is_carried_until_it_is_recorded() {
-        let journal = Journal::new(Vec::new());
-        let step = |number| {
-            let name = StepName::new("now").unwrap();
-            journal.step((number, StepKind::Now, name), 0, &number).unwrap()
-        };
-        let numbers = |steps: &[Step]| steps.iter().map(|step| step.number).collect::<Vec<_>>();
-        assert_eq!(journal.keep(step(1)), Kept::Some);
-        // Two side by side: whoever is first, the other rests on it too.
-        let (one, other) = (journal.with(step(2)), journal.with(step(0)));
-        assert_eq!((numbers(&one), numbers(&other)), (vec![1, 2], vec![0, 1]));
-        journal.recorded(&one);
-        assert_eq!(numbers(&journal.with(step(3))), [3]);
-        assert!(journal.found().is_empty());
+    fn know(&mut self, step: Step, at: Millis) {
+        let position = position_of(&step);
+        if step.outcome == StepOutcome::Open {
+            self.open.insert(position, (step, at));
+        } else {
+            self.open.remove(&position);
+            self.ended.insert(position, (step, at));
+        }
+    }
+
+    fn check_same(&self, operation: &Operation) -> Result<(), Error> {
+        let known = self.ended.get(&operation.at).or_else(|| self.open.get(&operation.at));
+        let (kind, name) = (operation.kind, &operation.name);
+        match known {
+            Some((step, _)) if (step.kind, &step.name) != (kind, name) => {
+                let said = format!(
+                    "{} is recorded as {} {:?}, and the handler now takes {kind} {:?}",
+                    place(step),
+                    step.kind,
+                    step.name.as_str(),
+                    name.as_str()
+                );
+                Err(Rejection::new(Code::StepConflict, said).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn make_room(&mut self, operation: &Operation, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        if self.bytes <= JOURNAL_BYTES_MAX {
+            return Ok(());
+        }
+        let said = format!(
+            "with step {} {:?} the journal would hold {} bytes of results, more than \
+             {JOURNAL_BYTES_MAX}",
+            operation.at,
+            operation.name.as_str(),
+            self.bytes
+        );
+        Err(Rejection::new(Code::JournalFull, said).into())
+    }
+}
+
+fn operation_id(at: u32) -> OperationId {
+    OperationId::new(at.to_string()).expect("digits are valid")
+}
+
+/// Where a step is, for messages.
+fn place(step: &Step) -> String {
+    format!("step {}", position_of(step))
+}
+
+fn position_of(step: &Step) -> u32 {
+    let said = step.operation.as_ref().and_then(|operation| operation.as_str().parse().ok());
+    said.unwrap_or(step.number)
+}
+
+fn inside(kind: &str, name: &str, outer: &str) -> String {
+    format!(
+        "{kind} {name:?} was taken inside of step {outer:?}: a step cannot hold another operation; \
+         take it before or after the step"
+    )
+}
+
+/// What an earlier release recorded, as it is recorded now. It counted other operations than we do, so a
+/// journal that holds one of those cannot be continued.
+fn as_known_now(step: Step) -> Result<Step, Error> {
+    if step.operation.is_some() {
+        return Ok(step);
+    }
+    match step.kind {
+        StepKind::Sleep => {
+            let until: Option<Millis> = serde_json::from_slice(&step.bytes).ok();
+            Ok(Step { outcome: StepOutcome::Open, time: until, ..step })
+        }
+        StepKind::Run | StepKind::Waitpoint => Ok(step),
+        StepKind::Now
+        | StepKind::Random
+        | StepKind::Wait
+        | StepKind::Children
+        | StepKind::Race
+        | StepKind::Timeout
+        | StepKind::Generation => {
+            let said = format!(
+                "the journal holds {} {:?} (step {}), recorded by an earlier release: let a worker of \
+                 that release finish the execution, or create it anew",
+                step.kind,
+                step.name.as_str(),
+                step.number
+            );
+            Err(Rejection::new(Code::StepConflict, said).into())
+        }
     }
 }

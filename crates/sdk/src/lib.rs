@@ -41,7 +41,7 @@ pub use ff_wire::waitpoint::{WaitpointPage, WaitpointParams, WaitpointSnapshot};
 pub use flow::{FlowCancel, FlowDraft, FlowExtension, FlowHandle, Node, node};
 pub use handler::Handler;
 pub use remote::Remote;
-pub use step::{StepCall, StepFn, StepInfo};
+pub use step::{StepCall, StepFailed, StepFn, StepInfo};
 pub use stop::told_to_stop;
 pub use task::Task;
 pub use worker::{Running, Worker};

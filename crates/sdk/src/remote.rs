@@ -462,6 +462,7 @@ fn work_of(mut claimed: ClaimedExecution, now: Millis) -> Result<Work, Error> {
         fence: claimed.fence.into(),
         tags: claimed.tags,
         created_at: claimed.created_at,
+        started_at: claimed.started_at,
         input,
         failure,
         may_have_steps: claimed.may_have_steps,

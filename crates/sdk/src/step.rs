@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use ff_core::ExecutionId;
 use ff_core::execution::Failure;
+use ff_core::limits::REASON_BYTES_MAX;
 use ff_core::policy::{Backoff, Policy, RetryPolicy};
-use ff_core::step::{Step, StepKind};
+use ff_core::step::{Step, StepFailure, StepKind, StepOutcome};
 use ff_core::text::{Category, StepName};
 use ff_core::time::Entropy;
 use serde::Serialize;
@@ -16,7 +17,8 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::error::Nature;
+use crate::error::{Nature, chain, truncate};
+use crate::journal::{Operation, Recalled};
 use crate::{BoxError, Context, Error};
 
 /// What a step may know about itself.
@@ -67,7 +69,7 @@ where
 /// A step that is about to be taken: await it.
 pub struct StepCall<'c, T, M, F> {
     context: &'c Context,
-    number: u32,
+    at: u32,
     name: String,
     run: F,
     retry: Option<RetryPolicy>,
@@ -75,8 +77,8 @@ pub struct StepCall<'c, T, M, F> {
 }
 
 impl<'c, T, M, F: StepFn<T, M>> StepCall<'c, T, M, F> {
-    pub(crate) fn new(context: &'c Context, number: u32, name: String, run: F) -> Self {
-        Self { context, number, name, run, retry: None, of: PhantomData }
+    pub(crate) fn new(context: &'c Context, at: u32, name: String, run: F) -> Self {
+        Self { context, at, name, run, retry: None, of: PhantomData }
     }
 
     /// Tries the step again before its handler sees it fail: so often, after a second, two, four
@@ -113,14 +115,14 @@ where
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { context, number, name, run, retry, of: _ } = self;
-        Box::pin(take(context, (number, name), run, retry))
+        let Self { context, at, name, run, retry, of: _ } = self;
+        Box::pin(take(context, (at, name), run, retry))
     }
 }
 
 async fn take<T, M, F>(
     context: &Context,
-    (number, name): (u32, String),
+    (at, name): (u32, String),
     mut run: F,
     retry: Option<RetryPolicy>,
 ) -> Result<T, BoxError>
@@ -129,45 +131,114 @@ where
     F: StepFn<T, M>,
 {
     let name = context.or_stop(StepName::new(name).map_err(Error::from)).await;
+    let operation = Operation { at, kind: StepKind::Run, name };
     let journal = context.journal();
-    if let Some(result) = context.or_stop(journal.recall(number, StepKind::Run, &name)).await {
-        return Ok(result);
+    match context.or_stop(journal.recall(&operation)).await {
+        Some(Recalled::Done(result)) => return Ok(result),
+        Some(Recalled::Failed(failure)) => return Err(StepFailed::new(&operation, failure).into()),
+        None => {}
     }
-    if journal.keeps_a_wait() {
-        // If the step fails, nobody is asked again: it may have done something all the same.
-        context.record_what_was_found().await;
-    }
+    // What it rests on is durable before it begins: it may do something and fail all the same.
+    context.record_what_is_unsure().await;
     let policy = Policy { retry_policy: retry, ..Policy::default() };
-    let token = context.token(number);
+    let token = context.token(at);
     let mut retries = 0;
     let begun = Instant::now();
+    let ran_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let result = loop {
         context.unless_lost().await;
-        let tried = run.run(StepInfo { token, number, retries });
-        let error = match RUNNING.scope(name.as_str().to_owned(), tried).await {
+        let tried = run.run(StepInfo { token, number: at, retries });
+        let error = match RUNNING.scope(operation.name.as_str().to_owned(), tried).await {
             Ok(result) => break result,
             Err(error) => error,
         };
-        let Some(pause) = retry_after(&policy, &error, retries) else { return Err(error) };
-        tracing::info!(step = %name.as_str(), %error, retries, "a step is tried again");
+        let Some(pause) = retry_after(&policy, &error, retries) else {
+            return Err(failed(context, &operation, &error, ran_ms()).await.into());
+        };
+        tracing::info!(step = %operation.name, %error, retries, "a step is tried again");
         tokio::time::sleep(pause).await;
         retries += 1;
     };
-    let ran_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let step = context.or_stop(journal.step((number, StepKind::Run, name), ran_ms, &result)).await;
+    let outcome = (StepOutcome::Done, ran_ms());
+    let step = context.or_stop(journal.step(&operation, outcome, &result)).await;
     // What a later run reads, so that both go on from the same value. One that cannot be read back fails
     // the execution for good: its effect took place.
-    let result = context.or_stop(read_back(&step)).await;
+    let result = context.or_stop(read_back(&operation, &step)).await;
     context.record(step).await;
     Ok(result)
 }
 
-fn read_back<T: DeserializeOwned>(step: &Step) -> Result<T, Error> {
+/// The failure of a step, as every later run finds it once anything follows: until then it is kept, because
+/// an attempt that ends with it is to take the step again.
+async fn failed(
+    context: &Context,
+    operation: &Operation,
+    error: &BoxError,
+    ran_ms: u64,
+) -> StepFailed {
+    let Nature { category, class } = Nature::of(&**error);
+    let mut message = chain(error);
+    truncate(&mut message, REASON_BYTES_MAX);
+    let failure = StepFailure { message, category: category.unwrap_or_else(plain), class };
+    let outcome = (StepOutcome::Failed, ran_ms);
+    let step = context.or_stop(context.journal().step(operation, outcome, &failure)).await;
+    context.journal().learn(step.clone());
+    context.keep(step).await;
+    StepFailed::new(operation, failure)
+}
+
+/// A step that failed, as it is recorded: the same whenever the handler runs.
+#[derive(Clone, Debug)]
+pub struct StepFailed {
+    name: String,
+    failure: StepFailure,
+    nature: Nature,
+}
+
+impl StepFailed {
+    fn new(operation: &Operation, failure: StepFailure) -> Self {
+        let nature = Nature { category: Some(failure.category.clone()), class: failure.class };
+        Self { name: operation.name.to_string(), failure, nature }
+    }
+
+    /// The name of the step.
+    pub fn step(&self) -> &str {
+        &self.name
+    }
+
+    /// What was said, with its causes.
+    pub fn message(&self) -> &str {
+        &self.failure.message
+    }
+
+    /// In the vocabulary of the worker; `error` if it did not say.
+    pub fn category(&self) -> &str {
+        self.failure.category.as_str()
+    }
+
+    /// Whether trying again can help.
+    pub fn retryable(&self) -> bool {
+        self.failure.class.retryable()
+    }
+}
+
+impl std::fmt::Display for StepFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.failure.message)
+    }
+}
+
+impl std::error::Error for StepFailed {
+    /// What it says of a failure.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.nature)
+    }
+}
+
+fn read_back<T: DeserializeOwned>(operation: &Operation, step: &Step) -> Result<T, Error> {
     serde_json::from_slice(&step.bytes).map_err(|error| {
-        let (number, name) = (step.number, step.name.as_str());
-        Error::permanent(format!(
-            "the result of step {number} {name:?} cannot be read back: {error}"
-        ))
+        let (at, name) = (operation.at, operation.name.as_str());
+        Error::permanent(format!("the result of step {at} {name:?} cannot be read back: {error}"))
     })
 }
 
@@ -202,10 +273,19 @@ impl Entropy for Chance {
     }
 }
 
-/// Names a step of an execution for the world outside.
-pub fn token(id: ExecutionId, number: u32) -> Uuid {
-    let digest = Sha256::digest(format!("{id}/{number}").as_bytes());
+/// Names an operation of an execution for the world outside: the same in every attempt of a generation.
+pub fn token(id: ExecutionId, generation: u32, operation: &str) -> Uuid {
+    let text = match generation {
+        0 => format!("{id}/{operation}"),
+        _ => format!("{id}#{generation}/{operation}"),
+    };
+    uuid::Builder::from_custom_bytes(digest(&text)).into_uuid()
+}
+
+/// Sixteen bytes that only this text has.
+pub fn digest(text: &str) -> [u8; 16] {
+    let digest = Sha256::digest(text.as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    bytes
 }

@@ -744,7 +744,7 @@ function stepLine(step, { spans, range }, several) {
   // Filled when it is opened; a thousand closed ones cost nothing.
   const open = $(key)?.open;
   return signed(el, 'details', key, [route.id, took, place.left, place.width, several, open].join(), () => [
-    { id: key, class: `line step kind-${step.kind}` },
+    { id: key, class: `line step kind-${step.kind}${step.outcome === 'failed' ? ' is-failed' : ''}` },
     el('summary', {},
       el('span', { class: 'number' }, step.number),
       el('span', { class: 'name clip', title: `${step.name}\n${absolute(step.at)}` }, step.name,
@@ -839,6 +839,7 @@ function payloadBody(body, name, key) {
 }
 
 function preview(step, max) {
+  if (step.outcome === 'failed') return shorten(`failed: ${step.result?.message ?? ''}`, max);
   if (['sleep', 'now'].includes(step.kind) && Number.isSafeInteger(step.result)) return absolute(step.result);
   if (step.kind === 'wait') return shorten(waitPreview(step), max);
   if ('result' in step) return shorten(JSON.stringify(step.result), max);

@@ -434,7 +434,7 @@ const signalTone = ({ effect }) => (effect === 'resume_condition_satisfied' ? 'i
 
 // A wait is two steps: the question names its suspension, the answer how it ended.
 const isQuestion = (step) => step.kind === 'wait' && Boolean(step.result?.suspension_id);
-const answerTo = (step, steps) => steps.find((each) => each.kind === 'wait' && each.number === step.number + 1 && each.result?.how);
+const answerTo = (step, steps) => steps.find((each) => each.kind === 'wait' && each.operation === step.operation && each.result?.how);
 
 /** Until when a question stood open: until it was answered, or else as long as it may still be. */
 function questionEnd(step, steps, { suspension: s }) {

@@ -13,7 +13,7 @@ mod embedded {
 }
 
 /// The newest schema this binary knows.
-pub const SCHEMA_VERSION: i64 = 4;
+pub const SCHEMA_VERSION: i64 = 5;
 
 /// Tries when another process migrates the same file at the same moment.
 const TRIES: u32 = 5;

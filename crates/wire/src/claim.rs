@@ -127,6 +127,9 @@ pub struct ClaimedExecution {
     /// Created.
     #[schema(value_type = i64)]
     pub created_at: Millis,
+    /// Claimed for the first time.
+    #[schema(value_type = i64)]
+    pub started_at: Millis,
     /// Expires for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, nullable = false)]
@@ -178,6 +181,8 @@ impl From<Claimed> for ClaimedExecution {
             priority: x.priority.get(),
             tags: x.tags.clone(),
             created_at: x.spec.created_at,
+            // What is leased has started.
+            started_at: x.started_at.unwrap_or(x.updated_at),
             deadline_at: x.deadline_at,
             timeout_at,
             input,

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use ff_core::decide::steps::RecordSteps;
-use ff_core::step::{Step, StepKind, StepRecord};
-use ff_core::text::StepName;
+use ff_core::step::{Step, StepKind, StepOutcome, StepRecord};
+use ff_core::text::{OperationId, StepName};
 use ff_core::{ExecutionId, Millis, Rejection};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -39,8 +39,13 @@ impl StepsRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewStep {
-    /// Its place in the journal, from zero.
+    /// Its place in the order of recording: after the largest number in the journal.
     pub number: u32,
+    /// Which operation of the handler it is, in the words of whoever runs it; needed where operations run
+    /// side by side and are recorded in no fixed order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256, example = "3/1.0", nullable = false)]
+    pub operation: Option<String>,
     /// What it is (default `run`).
     #[serde(default = "run")]
     #[schema(value_type = words::StepKind, required = false)]
@@ -48,6 +53,16 @@ pub struct NewStep {
     /// What its author calls it.
     #[schema(example = "charge the card")]
     pub name: String,
+    /// What became of it (default `done`). The result of one that `failed` has the fields `message`,
+    /// `category` and `class`, that of a race the number of the arm that `won`; one that `fired` or was
+    /// `abandoned` has none.
+    #[serde(default = "done", skip_serializing_if = "is_done")]
+    #[schema(value_type = words::StepOutcome, required = false)]
+    pub outcome: StepOutcome,
+    /// When, as the handler is told whenever it runs (default: when it is recorded).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, nullable = false)]
+    pub time: Option<Millis>,
     /// How long it took, by the worker's clock.
     #[serde(default)]
     pub ran_ms: u64,
@@ -73,6 +88,15 @@ fn run() -> StepKind {
     StepKind::Run
 }
 
+fn done() -> StepOutcome {
+    StepOutcome::Done
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_done(outcome: &StepOutcome) -> bool {
+    *outcome == StepOutcome::Done
+}
+
 impl NewStep {
     fn into_step(self) -> Result<Step, Rejection> {
         let result = Payload::read(RESULT, (self.result, self.result_base64, self.encoding))?;
@@ -80,8 +104,11 @@ impl NewStep {
             result.map_or((Bytes::new(), None), |result| (result.bytes, result.encoding));
         Ok(Step {
             number: self.number,
+            operation: self.operation.map(OperationId::new).transpose()?,
             kind: self.kind,
             name: StepName::new(self.name)?,
+            outcome: self.outcome,
+            time: self.time,
             ran_ms: self.ran_ms,
             encoding,
             bytes,
@@ -92,8 +119,20 @@ impl NewStep {
 impl From<Step> for NewStep {
     fn from(step: Step) -> Self {
         let (result, result_base64, encoding) = fields_of(&step);
-        let Step { number, kind, name, ran_ms, encoding: _, bytes: _ } = step;
-        Self { number, kind, name: name.into(), ran_ms, result, result_base64, encoding }
+        let Step { number, operation, kind, name, outcome, time, ran_ms, .. } = step;
+        let (operation, name) = (operation.map(String::from), name.into());
+        Self {
+            number,
+            operation,
+            kind,
+            name,
+            outcome,
+            time,
+            ran_ms,
+            result,
+            result_base64,
+            encoding,
+        }
     }
 }
 
@@ -138,13 +177,25 @@ pub struct StepPage {
 /// A step as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepLine {
-    /// Its place in the journal, from zero.
+    /// Its place in the order of recording, from zero.
     pub number: u32,
+    /// Which operation of the handler it is; nothing where its number says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub operation: Option<String>,
     /// What it is.
     #[schema(value_type = words::StepKind)]
     pub kind: StepKind,
     /// What its author calls it.
     pub name: String,
+    /// What became of it (default `done`).
+    #[serde(default = "done", skip_serializing_if = "is_done")]
+    #[schema(value_type = words::StepOutcome, required = false)]
+    pub outcome: StepOutcome,
+    /// When, as the handler is told; nothing is when it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, nullable = false)]
+    pub time: Option<Millis>,
     /// The attempt that took it.
     pub attempt_index: u32,
     /// When it was recorded.
@@ -169,17 +220,42 @@ pub struct StepLine {
 impl From<StepRecord> for StepLine {
     fn from(record: StepRecord) -> Self {
         let StepRecord { execution: _, step, attempt_index, at } = record;
-        let NewStep { number, kind, name, ran_ms, result, result_base64, encoding } = step.into();
-        Self { number, kind, name, attempt_index, at, ran_ms, result, result_base64, encoding }
+        let NewStep { number, operation, kind, name, outcome, time, ran_ms, .. } =
+            step.clone().into();
+        let (result, result_base64, encoding) = fields_of(&step);
+        Self {
+            number,
+            operation,
+            kind,
+            name,
+            outcome,
+            time,
+            attempt_index,
+            at,
+            ran_ms,
+            result,
+            result_base64,
+            encoding,
+        }
     }
 }
 
 impl StepLine {
     /// The record that it shows.
     pub fn into_record(self, execution: ExecutionId) -> Result<StepRecord, Rejection> {
-        let Self { number, kind, name, ran_ms, result, result_base64, encoding, .. } = self;
-        let step = NewStep { number, kind, name, ran_ms, result, result_base64, encoding };
         let (attempt_index, at) = (self.attempt_index, self.at);
+        let step = NewStep {
+            number: self.number,
+            operation: self.operation,
+            kind: self.kind,
+            name: self.name,
+            outcome: self.outcome,
+            time: self.time,
+            ran_ms: self.ran_ms,
+            result: self.result,
+            result_base64: self.result_base64,
+            encoding: self.encoding,
+        };
         Ok(StepRecord { execution, step: step.into_step()?, attempt_index, at })
     }
 }
@@ -219,12 +295,12 @@ mod tests {
     fn a_reader_finds_the_record_in_its_line() {
         let execution = ExecutionId::solo(Uuid::nil());
         let step = Step {
-            number: 1,
-            kind: StepKind::Random,
-            name: StepName::new("dice").unwrap(),
+            operation: Some(OperationId::new("3/1.0").unwrap()),
+            kind: StepKind::Race,
+            outcome: StepOutcome::Open,
+            time: Some(Millis(3)),
             ran_ms: 2,
-            encoding: None,
-            bytes: Bytes::from_static(&[0, 255]),
+            ..Step::run(1, StepName::new("dice").unwrap(), Bytes::from_static(&[0, 255]))
         };
         let record = StepRecord { execution, step, attempt_index: 0, at: Millis(4) };
         let shown = StepLine::from(record.clone());

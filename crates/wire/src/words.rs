@@ -51,6 +51,8 @@ words! {
     ClaimKind in claim
     /// What a step is.
     StepKind in step
+    /// What became of a step.
+    StepOutcome in step
     /// The state of a flow.
     FlowWord in flow
     /// Where a flow stands, by what its members are doing.

@@ -198,8 +198,14 @@ impl<'h> Timeline<'h> {
         let mine = |step: &&StepLine| step.attempt_index == attempt;
         let lasting = |step: &&StepLine| match step.kind {
             StepKind::Run | StepKind::Sleep => true,
-            // Found at once, and recorded with the next.
-            StepKind::Now | StepKind::Random | StepKind::Waitpoint => false,
+            // Found at once, and recorded with the next; children are drawn where they ran.
+            StepKind::Now
+            | StepKind::Random
+            | StepKind::Waitpoint
+            | StepKind::Children
+            | StepKind::Race
+            | StepKind::Timeout
+            | StepKind::Generation => false,
             StepKind::Wait => self.wait(step).is_some(),
         };
         self.history.steps.iter().filter(mine).filter(lasting).collect()

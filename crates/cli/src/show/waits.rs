@@ -1,7 +1,7 @@
 //! Waits, as their steps tell them: a question, recorded by what suspends, and the answer behind it,
 //! recorded by whoever goes on.
 
-use ff_core::step::StepKind;
+use ff_core::step::StepOutcome;
 use ff_core::suspension::CloseReason;
 use ff_wire::StepLine;
 use serde::Deserialize;
@@ -17,19 +17,15 @@ pub enum Part<'h> {
     Answer,
 }
 
-/// What a step of this kind is to a wait. The two steps of a wait have numbers in a row.
+/// What a step of this kind is to a wait: the two steps of a wait are of one operation.
 pub fn part_of<'h>(steps: &'h [StepLine], step: &StepLine) -> Part<'h> {
-    let of = |other: &&StepLine| other.kind == StepKind::Wait && other.name == step.name;
-    let at = |number: Option<u32>| {
-        let found = number.and_then(|n| steps.binary_search_by_key(&n, |one| one.number).ok());
-        found.map(|place| &steps[place]).filter(of)
-    };
-    // Waits of one name may follow each other: the first of the row asks.
-    let mut before = 0;
-    while at(step.number.checked_sub(before + 1)).is_some() {
-        before += 1;
+    if step.outcome != StepOutcome::Open {
+        return Part::Answer;
     }
-    if before % 2 == 1 { Part::Answer } else { Part::Question(at(step.number.checked_add(1))) }
+    let answers = |other: &&StepLine| {
+        other.number > step.number && other.operation.is_some() && other.operation == step.operation
+    };
+    Part::Question(steps.iter().find(answers))
 }
 
 /// An answer, as far as it is told.
@@ -78,11 +74,14 @@ mod tests {
 
     use super::*;
 
-    fn step(number: u32, kind: StepKind, name: &str) -> StepLine {
+    fn step(number: u32, operation: &str, outcome: StepOutcome) -> StepLine {
         StepLine {
             number,
-            kind,
-            name: name.to_owned(),
+            operation: Some(operation.to_owned()),
+            kind: StepKind::Wait,
+            name: "a".to_owned(),
+            outcome,
+            time: None,
             attempt_index: 0,
             at: Millis(i64::from(number)),
             ran_ms: 0,
@@ -98,30 +97,25 @@ mod tests {
             let signals = [serde_json::json!({"signal_name": "timeout", "source_identity": "x"})];
             let waited = serde_json::json!({"how": how, "signals": signals});
             let result = serde_json::from_value(waited).ok();
-            answer(&StepLine { result, ..step(1, StepKind::Wait, "a") })
+            answer(&StepLine { result, ..step(1, "0", StepOutcome::Done) })
         };
         assert_eq!(came("timed_out_auto_resume").as_deref(), Some("nobody came in time"));
         assert_eq!(came("resumed").as_deref(), Some("timeout by x"));
     }
 
     #[test]
-    fn waits_of_one_name_in_a_row_are_told_apart() {
+    fn waits_of_one_name_are_told_apart() {
         let steps = [
-            step(0, StepKind::Run, "a"),
-            step(1, StepKind::Wait, "a"),
-            step(2, StepKind::Wait, "a"),
-            step(3, StepKind::Wait, "a"),
-            step(4, StepKind::Wait, "a"),
-            step(5, StepKind::Wait, "b"),
-            step(7, StepKind::Wait, "b"),
+            step(0, "0", StepOutcome::Open),
+            step(1, "1", StepOutcome::Open),
+            step(2, "1", StepOutcome::Done),
+            step(3, "0", StepOutcome::Done),
+            step(4, "2", StepOutcome::Open),
         ];
-        let told =
-            steps.iter().filter(|step| step.kind == StepKind::Wait).map(|step| {
-                match part_of(&steps, step) {
-                    Part::Question(answer) => format!("?{}", answer.map_or(0, |step| step.number)),
-                    Part::Answer => "!".to_owned(),
-                }
-            });
-        assert_eq!(told.collect::<Vec<_>>().join(" "), "?2 ! ?4 ! ?0 ?0");
+        let told = steps.iter().map(|step| match part_of(&steps, step) {
+            Part::Question(answer) => format!("?{}", answer.map_or(0, |step| step.number)),
+            Part::Answer => "!".to_owned(),
+        });
+        assert_eq!(told.collect::<Vec<_>>().join(" "), "?3 ?2 ! ! ?0");
     }
 }

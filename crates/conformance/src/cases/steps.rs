@@ -15,8 +15,8 @@ use ff_core::error::Code;
 use ff_core::limits::STEPS_MAX;
 use ff_core::query::{After, Depth, Page, Query, Rows};
 use ff_core::state::PublicState;
-use ff_core::step::{Step, StepKind, StepRecord};
-use ff_core::text::StepName;
+use ff_core::step::{Step, StepKind, StepOutcome, StepRecord};
+use ff_core::text::{OperationId, StepName};
 use ff_core::{Command, ExecutionId, Fence, Millis};
 use serde_json::json;
 
@@ -25,14 +25,8 @@ use crate::world::{TTL_MS, World, code, lane};
 
 /// A step whose result is its name.
 pub fn step(number: u32, name: &str) -> Step {
-    Step {
-        number,
-        kind: StepKind::Run,
-        name: StepName::new(name).expect("a valid name"),
-        ran_ms: 7,
-        encoding: None,
-        bytes: Bytes::copy_from_slice(name.as_bytes()),
-    }
+    let bytes = Bytes::copy_from_slice(name.as_bytes());
+    Step { ran_ms: 7, ..Step::run(number, StepName::new(name).expect("a valid name"), bytes) }
 }
 
 /// A command that records steps of these numbers and names.
@@ -187,10 +181,81 @@ pub async fn a_replay_of_what_succeeded_begins_anew(w: Arc<World>) {
     w.run(Replay { id, reason: "once more".to_owned(), replays: None, downstream: true })
         .await
         .expect("it has ended");
-    assert!(journal(&w, id).await.is_empty());
     let fence = w.take(id).await.leased.fence;
-    w.run(record(id, fence, &[(0, "another")])).await.expect("it is held");
-    assert_eq!(names(&w, id).await, ["another"]);
+    w.run(record(id, fence, &[(1, "another")])).await.expect("it is held");
+    let found = journal(&w, id).await;
+    assert_eq!(names(&w, id).await, ["generation", "another"]);
+    assert_eq!((found[0].step.kind, &found[0].step.bytes[..]), (StepKind::Generation, &b"1"[..]));
+    // A replay of a failure goes on with the generation.
+    w.fail(id, fence).await.expect("it is held");
+    w.run(Replay { id, reason: "fixed".to_owned(), replays: None, downstream: true })
+        .await
+        .expect("it has ended");
+    assert_eq!(journal(&w, id).await, found);
+}
+
+/// What opens a generation is no progress of an attempt that is lost before it does anything.
+pub async fn a_new_generation_is_no_progress(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    w.complete(id, fence).await.expect("it is held");
+    w.run(Replay { id, reason: "once more".to_owned(), replays: None, downstream: true })
+        .await
+        .expect("it has ended");
+    for lost in 1..=2 {
+        w.pass(60_000);
+        w.take(id).await;
+        w.pass(i64::try_from(TTL_MS).expect("a small number"));
+        w.tick(Duty::LeaseExpiry).await;
+        assert_eq!(w.get(id).await.counts.reclaims, lost);
+    }
+}
+
+/// Whatever became of a step is read back as it was said.
+pub async fn outcomes_of_steps_read_back(w: Arc<World>) {
+    let (id, fence) = w.running(json!({})).await;
+    let json = Some("json".parse().expect("a valid encoding"));
+    let failure = br#"{"message":"no van: busy","category":"van","class":"transient"}"#;
+    let of = |number, outcome, bytes: &'static [u8]| Step {
+        outcome,
+        operation: Some(OperationId::new(format!("{number}/1.0")).expect("a valid text")),
+        time: Some(w.now().minus(3)),
+        encoding: json.clone().filter(|_| !bytes.is_empty()),
+        bytes: Bytes::from_static(bytes),
+        ..step(number, "ship")
+    };
+    let steps = vec![
+        of(0, StepOutcome::Open, b"{}"),
+        of(1, StepOutcome::Failed, failure),
+        of(2, StepOutcome::Fired, b""),
+        of(3, StepOutcome::Won, b"1"),
+        of(4, StepOutcome::Abandoned, b""),
+        of(5, StepOutcome::Done, b"null"),
+    ];
+    w.run(RecordSteps { id, fence, steps: steps.clone() }).await.expect("it is held");
+    let found: Vec<_> = journal(&w, id).await.into_iter().map(|record| record.step).collect();
+    assert_eq!(found, steps);
+    let mut other = steps[3].clone();
+    other.bytes = Bytes::from_static(b"0");
+    let refused = w.run(RecordSteps { id, fence, steps: vec![other] }).await;
+    assert_eq!(code(refused), Code::StepConflict, "another arm won");
+    let result = |outcome, bytes: &'static [u8]| Step {
+        outcome,
+        bytes: Bytes::from_static(bytes),
+        ..step(9, "wrong")
+    };
+    let wrong = [
+        result(StepOutcome::Failed, b"\"no\""),
+        result(StepOutcome::Won, b"left"),
+        result(StepOutcome::Fired, b"1"),
+        result(StepOutcome::Abandoned, b"1"),
+        Step { kind: StepKind::Generation, ..step(9, "generation") },
+        Step { time: Some(Millis(-1)), ..step(9, "early") },
+    ];
+    for step in wrong {
+        let refused = w.run(RecordSteps { id, fence, steps: vec![step.clone()] }).await;
+        assert_eq!(code(refused), Code::InvalidInput, "{step:?}");
+    }
+    assert_eq!(journal(&w, id).await.len(), 6);
 }
 
 /// Retention leaves no steps behind.

@@ -2,8 +2,8 @@
 //!
 //! Retries and reclaims start from zero; a deadline that was relative starts again and an
 //! absolute one is dropped once passed; the result is gone until the new attempt succeeds;
-//! history stays. One that had succeeded takes all its steps again; any other goes on after the
-//! last one that it recorded.
+//! history stays. One that had succeeded takes all its steps again, and its new journal opens with the
+//! record that says which generation it is; any other goes on after the last step that it recorded.
 //!
 //! A member of a flow takes back what its end had made impossible, and what was skipped because of that
 //! waits again, each as a replay of its own. What is satisfied stays, and so does what fired otherwise.
@@ -24,7 +24,9 @@ use crate::flow::{Counters, Edge, EdgeState, Flow, FlowState, Group, GroupState}
 use crate::fold::{Change, Cx, Effects, Key, WaitEffects, WaitKey, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::{Config, REPLAY_AT_ONCE_MAX};
+use crate::step::{Step, StepRecord};
 use crate::suspension::{CloseReason, Waitpoint, WaitpointState};
+use crate::time::Millis;
 
 /// Run a finished execution again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +136,7 @@ impl Decide for Replay {
         change.effects.attempt = terminal.last_attempt(x.id);
         if matches!(terminal.ending, Ending::Success { .. }) {
             change.effects.cleared = Some(x.id);
+            change.effects.steps.push(opening(x, cx.at(x)));
             // Nobody knows of them any more: signals sent there would be kept for nobody.
             let pending = |row: &&Waitpoint| matches!(row.state, WaitpointState::Pending { .. });
             let own = have.waits.waitpoints_of(x.id).filter(pending);
@@ -154,6 +157,12 @@ impl Decide for Replay {
     fn again(_: &Replayed) -> Again<Replayed> {
         Again::Reply(Replayed::default())
     }
+}
+
+/// What the journal of the new generation opens with. It is no progress of any attempt to come.
+fn opening(x: &Execution, at: Millis) -> StepRecord {
+    let step = Step::generation(x.counts.replays + 1);
+    StepRecord { execution: x.id, step, attempt_index: x.counts.attempts.saturating_sub(1), at }
 }
 
 /// Has wait again what was skipped because of how `id` ended.

@@ -3,14 +3,15 @@
 //! Sent twice: the same answer, and recorded once. A number that was recorded with another name or
 //! result is refused: the code that runs now is not the code that recorded it.
 
-use super::{COMMAND_BYTES, Decide, Repeat, check_payload, holder};
+use super::{COMMAND_BYTES, Decide, Repeat, check_payload, check_time, holder};
 use crate::command::Traffic;
 use crate::error::{Code, Rejection};
 use crate::execution::Fence;
 use crate::fold::{Change, Cx, Effects, Key, LeaseRow, WorkingSet};
 use crate::ids::ExecutionId;
-use crate::limits::{BATCH_MAX, Config, DURATION_MS_MAX, STEPS_MAX};
-use crate::step::{Step, StepRecord};
+use crate::limits::{BATCH_MAX, Config, DURATION_MS_MAX, REASON_BYTES_MAX, STEPS_MAX};
+use crate::step::{Step, StepFailure, StepKind, StepOutcome, StepRecord};
+use crate::text::prose;
 use crate::time::Millis;
 
 /// Add steps to a journal.
@@ -82,8 +83,39 @@ pub(super) fn check(steps: &[Step], least: usize, config: &Config) -> Result<(),
             return Err(Rejection::invalid(Code::InvalidInput, "ran_ms", step.ran_ms, why));
         }
         check_payload("step_result", step.bytes.len(), config)?;
+        check_result(step)?;
     }
     Ok(())
+}
+
+/// Refuses a result that its outcome does not have.
+fn check_result(step: &Step) -> Result<(), Rejection> {
+    let refuse = |field, value: &str, why: &str| {
+        let why = format!("{why} (step {} {:?})", step.number, step.name.as_str());
+        Err(Rejection::invalid(Code::InvalidInput, field, value, why))
+    };
+    if step.kind == StepKind::Generation {
+        return refuse("kind", "generation", "is recorded by the engine alone");
+    }
+    match step.outcome {
+        StepOutcome::Done | StepOutcome::Open => Ok(()),
+        StepOutcome::Failed => match serde_json::from_slice::<StepFailure>(&step.bytes) {
+            Ok(failure) => prose("message", &failure.message, REASON_BYTES_MAX),
+            Err(why) => {
+                refuse("result", "", &format!("is not the failure of a step that failed: {why}"))
+            }
+        },
+        StepOutcome::Won => match serde_json::from_slice::<u32>(&step.bytes) {
+            Ok(_) => Ok(()),
+            Err(why) => {
+                refuse("result", "", &format!("is not the number of an arm that won: {why}"))
+            }
+        },
+        StepOutcome::Fired | StepOutcome::Abandoned if step.bytes.is_empty() => Ok(()),
+        StepOutcome::Fired | StepOutcome::Abandoned => {
+            refuse("result", "", "is not to be there: only what is done has one")
+        }
+    }
 }
 
 /// What a command with these steps weighs in a queue.
@@ -110,6 +142,7 @@ pub(super) fn new_records(
             Some(known) if known.step.is_again(step) => {}
             Some(known) => return Err(conflict(id, known, step)),
             None => {
+                step.time.map_or(Ok(()), |time| check_time("time", time, at))?;
                 new.push(StepRecord { execution: id, step: step.clone(), attempt_index, at });
             }
         }

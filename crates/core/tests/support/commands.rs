@@ -28,7 +28,7 @@ use ff_core::decide::tags::{Edit, SetTags};
 use ff_core::event::Cursor;
 use ff_core::execution::Fence;
 use ff_core::policy::FailureClass;
-use ff_core::step::{Step, StepKind};
+use ff_core::step::Step;
 use ff_core::suspension::{RequestedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::text::{Category, ConsumerName, Encoding, SignalName, StepName, WaitpointKey};
 use ff_core::time::Millis;
@@ -60,13 +60,9 @@ pub fn progress(id: ExecutionId, fence: Fence, percent: u8) -> ReportProgress {
 
 /// Two steps of a journal, from `first` on.
 pub fn journal(id: ExecutionId, fence: Fence, first: u32) -> RecordSteps {
-    let step = |number| Step {
-        number,
-        kind: StepKind::Run,
-        name: StepName::new(format!("step {number}")).unwrap(),
-        ran_ms: 5,
-        encoding: None,
-        bytes: Bytes::from_static(b"done"),
+    let step = |number| {
+        let name = StepName::new(format!("step {number}")).unwrap();
+        Step { ran_ms: 5, ..Step::run(number, name, Bytes::from_static(b"done")) }
     };
     RecordSteps { id, fence, steps: vec![step(first), step(first + 1)] }
 }

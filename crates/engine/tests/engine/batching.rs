@@ -9,7 +9,7 @@ use ff_core::decide::create::{Create, Created};
 use ff_core::decide::hold::Hold;
 use ff_core::decide::resume::Resume;
 use ff_core::decide::steps::RecordSteps;
-use ff_core::step::{Step, StepKind};
+use ff_core::step::Step;
 use ff_core::suspension::Effect;
 use ff_core::text::StepName;
 use ff_core::{Code, ExecutionId, Fence};
@@ -165,9 +165,7 @@ async fn many_creations_go_in_two_halves_beside_each_other() {
 fn steps_of(id: ExecutionId) -> RecordSteps {
     let fence = Fence { attempt_index: 0, lease_epoch: 1 };
     let name = StepName::new("count").unwrap();
-    let (kind, encoding, bytes) = (StepKind::Run, None, Bytes::new());
-    let step = Step { number: 0, kind, name, ran_ms: 0, encoding, bytes };
-    RecordSteps { id, fence, steps: vec![step] }
+    RecordSteps { id, fence, steps: vec![Step::run(0, name, Bytes::new())] }
 }
 
 #[tokio::test]

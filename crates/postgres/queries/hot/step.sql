@@ -14,9 +14,10 @@ with held as materialized (
     ) = $3::bigint)::integer as held
 )
 insert into ff_step (
-    partition_key, execution_id, number, attempt_index, kind, name, ran_ms, at_ms, encoding, bytes
+    partition_key, execution_id, number, attempt_index, kind, name, operation, outcome, time_ms,
+    ran_ms, at_ms, encoding, bytes
 )
 select
-    i.partition_key, i.execution_id, i.number, i.attempt_index, i.kind, i.name, i.ran_ms, i.at_ms,
-    i.encoding, i.bytes
-from unnest($4::ff_step_row[]) i where (select held from held) = 1
+    i.partition_key, i.execution_id, i.number, i.attempt_index, i.kind, i.name, i.operation,
+    i.outcome, i.time_ms, i.ran_ms, i.at_ms, i.encoding, i.bytes
+from unnest($4::ff_step_row_8[]) i where (select held from held) = 1

@@ -69,10 +69,10 @@ with put as (
     from unnest($3::ff_lease_row[]) i
 ), step as (
     insert into ff_step (
-        partition_key, execution_id, number, attempt_index, kind, name, ran_ms, at_ms, encoding,
-        bytes
+        partition_key, execution_id, number, attempt_index, kind, name, operation, outcome,
+        time_ms, ran_ms, at_ms, encoding, bytes
     )
-    select * from unnest($4::ff_step_row[])
+    select * from unnest($4::ff_step_row_8[])
 ), suspension as (
     insert into ff_suspension_current (
         partition_key, execution_id, suspension_id, epoch, attempt_index, primary_waitpoint_id,

@@ -19,7 +19,7 @@ pub const NAMES: [&str; 17] = [
     "ff_new_execution_row_7",
     "ff_lease_row",
     "ff_payload_row",
-    "ff_step_row",
+    "ff_step_row_8",
     "ff_ready_row",
     "ff_timer_row",
     "ff_event_row",

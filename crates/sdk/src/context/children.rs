@@ -12,7 +12,7 @@ use ff_core::decide::wait_children::{WaitChildren, Waiting};
 use ff_core::flow::{
     DependencyKind, EdgePolicy, Graph, Link, Node, NodeRef, OnImpossible, OnSatisfied,
 };
-use ff_core::step::StepKind;
+use ff_core::step::{StepKind, StepOutcome};
 use ff_core::text::NodeName;
 use ff_core::{ExecutionId, FlowId};
 use serde::Serialize;
@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use super::{Context, Interrupt, name_of};
 use crate::Error;
 use crate::client::{Handle, not_successful};
+use crate::journal::{Operation, Recalled};
 use crate::pauses::persistently;
 use crate::task::Task;
 use ends::{End, all_of, first_of, value_of, values_of};
@@ -47,20 +48,20 @@ impl Context {
     /// Starts a child that runs beside this execution and may outlive it. The flow of both has
     /// ended when both have.
     pub fn spawn(&self, task: Task) -> impl Future<Output = Handle> + Send + '_ {
-        let number = self.0.journal.number();
+        let number = self.0.journal.position();
         async move { Handle::new(self.0.fabric.clone(), self.spawned(number, task).await) }
     }
 
     async fn spawned(&self, number: u32, task: Task) -> ExecutionId {
-        let (name, journal) = (name_of("spawn"), &self.0.journal);
-        if let Some(id) = self.or_stop(journal.recall(number, StepKind::Run, &name)).await {
+        let (operation, journal) = (children(number, "spawn"), &self.0.journal);
+        if let Some(Recalled::Done(id)) = self.or_stop(journal.recall(&operation)).await {
             return id;
         }
         let nodes = self.or_stop(self.nodes(number, vec![task])).await;
         let id = nodes[0].create.id;
         self.extend(Graph { nodes, ..Graph::default() }).await;
         // Until it is recorded with another step, its name finds it again.
-        let step = journal.step((number, StepKind::Run, name), 0, &id);
+        let step = journal.step(&operation, (StepOutcome::Done, 0), &id);
         self.keep(self.or_stop(step).await).await;
         id
     }
@@ -73,7 +74,7 @@ impl Context {
         T: DeserializeOwned + Send,
         I: IntoIterator<Item = Task>,
     {
-        let (number, tasks) = (self.0.journal.number(), tasks.into_iter().collect());
+        let (number, tasks) = (self.0.journal.position(), tasks.into_iter().collect());
         async move {
             let ends = self.gather((number, "join_all"), tasks, Join::All).await;
             values_of(self, ends).await.into_iter().collect()
@@ -86,7 +87,7 @@ impl Context {
         T: DeserializeOwned + Send,
         I: IntoIterator<Item = Task>,
     {
-        let (number, tasks) = (self.0.journal.number(), tasks.into_iter().collect());
+        let (number, tasks) = (self.0.journal.position(), tasks.into_iter().collect());
         async move {
             let ends = self.gather((number, "settle_all"), tasks, Join::All).await;
             values_of(self, ends).await
@@ -100,7 +101,7 @@ impl Context {
         T: DeserializeOwned + Send,
         I: IntoIterator<Item = Task>,
     {
-        let (number, tasks) = (self.0.journal.number(), tasks.into_iter().collect());
+        let (number, tasks) = (self.0.journal.position(), tasks.into_iter().collect());
         async move {
             let ends = self.gather((number, "race"), tasks, Join::First).await;
             match <[End; 1]>::try_from(ends) {
@@ -116,12 +117,12 @@ impl Context {
 
     /// How children ended that were waited for, now or before.
     async fn gather(&self, (number, name): (u32, &str), tasks: Vec<Task>, join: Join) -> Vec<End> {
-        let (name, journal) = (name_of(name), &self.0.journal);
-        if let Some(ends) = self.or_stop(journal.recall(number, StepKind::Run, &name)).await {
+        let (operation, journal) = (children(number, name), &self.0.journal);
+        if let Some(Recalled::Done(ends)) = self.or_stop(journal.recall(&operation)).await {
             return ends;
         }
         if tasks.is_empty() {
-            let step = journal.step((number, StepKind::Run, name), 0, &[(); 0]);
+            let step = journal.step(&operation, (StepOutcome::Done, 0), &[(); 0]);
             self.keep(self.or_stop(step).await).await;
             return Vec::new();
         }
@@ -136,17 +137,25 @@ impl Context {
             Join::First => first_of(&self.0.fabric, &ids).await,
         };
         let ends = self.or_stop(ends).await;
-        let step = journal.step((number, StepKind::Run, name), 0, &ends);
-        self.record(self.or_stop(step).await).await;
+        let step = journal.step(&operation, (StepOutcome::Done, 0), &ends);
+        let step = self.or_stop(step).await;
+        if ends.iter().any(End::is_failure) {
+            // If the attempt ends with that, and the child is replayed too, it is waited for anew.
+            journal.learn(step.clone());
+            self.keep(step).await;
+        } else {
+            self.record(step).await;
+        }
         ends
     }
 
     /// The nodes that tasks become: the same whenever the handler runs again.
     fn nodes(&self, number: u32, tasks: Vec<Task>) -> Result<Vec<Node>, Error> {
         let (parent, flow) = (self.0.work.id, self.own_flow());
+        let generation = self.0.journal.generation();
         let node = |(index, task): (usize, Task)| {
             let create = task.into_create()?;
-            let name = name_of_child(parent, create.kind.as_str(), number, index)?;
+            let name = name_of_child(parent, create.kind.as_str(), generation, (number, index))?;
             let create = Create { id: ExecutionId::for_node(flow, &name), ..create };
             Ok(Node { name, create })
         };
@@ -155,8 +164,8 @@ impl Context {
 
     /// Adds to the flow. What is there from an earlier run is left as it is.
     async fn extend(&self, graph: Graph) {
-        // Children rest on what the handler found before: time and chance must be kept by now.
-        self.record_what_was_found().await;
+        // Children rest on what the handler found before.
+        self.record_what_is_unsure().await;
         let by = Some(self.held());
         let extend = ExtendFlow { flow: self.own_flow(), graph, seal: false, by };
         let extended = persistently(|| self.0.fabric.extend_flow(extend.clone())).await;
@@ -204,13 +213,20 @@ fn joined(parent: ExecutionId, nodes: Vec<Node>, join: Join) -> Graph {
     Graph { nodes, links, joins }
 }
 
+/// An operation on children.
+fn children(at: u32, name: &str) -> Operation {
+    Operation { at, kind: StepKind::Children, name: name_of(name) }
+}
+
+/// Other children in every generation: those of the one before had another input perhaps.
 fn name_of_child(
     parent: ExecutionId,
     kind: &str,
-    number: u32,
-    index: usize,
+    generation: u32,
+    (at, index): (u32, usize),
 ) -> Result<NodeName, Error> {
     let kind = &kind[..kind.floor_char_boundary(KIND_BYTES_MAX)];
     let tail = parent.uuid().as_u128() & 0xffff_ffff_ffff;
-    Ok(NodeName::new(format!("{kind}.{tail:012x}.{number}.{index}"))?)
+    let generation = if generation == 0 { String::new() } else { format!("g{generation}.") };
+    Ok(NodeName::new(format!("{kind}.{tail:012x}.{generation}{at}.{index}"))?)
 }

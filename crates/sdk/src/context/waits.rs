@@ -15,7 +15,7 @@ use std::time::Duration;
 use ff_core::condition::{Distinct, ResumeCondition};
 use ff_core::decide::suspend::{Binding, Suspend};
 use ff_core::execution::AttemptOutcome;
-use ff_core::step::StepKind;
+use ff_core::step::{StepKind, StepOutcome};
 use ff_core::suspension::{CloseReason, RequestedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::text::{Category, SignalName, StepName, WaitpointKey};
 use ff_core::{Code, Rejection};
@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::{Context, Interrupt};
 use crate::Error;
 use crate::error::Nature;
+use crate::journal::{Operation, Recalled};
 use crate::pauses::persistently;
 
 pub use approval::{ApprovalCall, Decision, Voice};
@@ -135,10 +136,10 @@ impl Context {
     /// The worker's slot is given back meanwhile, as with a sleep. A signal without a payload is read
     /// as JSON `null`: ask for an `Option`, or for `()`.
     pub fn wait_for<T>(&self, place: impl Into<Place>) -> WaitFor<'_, T> {
-        let numbers = (self.journal().number(), self.journal().number());
+        let at = self.journal().position();
         WaitFor {
             context: self,
-            numbers,
+            at,
             place: place.into(),
             signal: None,
             count: None,
@@ -152,7 +153,7 @@ impl Context {
     /// Waits for whatever `condition` says, at several waitpoints if it names several. If signals that
     /// arrived before are enough, the handler goes on at once and keeps its slot.
     pub fn try_suspend(&self, condition: ResumeCondition) -> SuspendCall<'_> {
-        let numbers = (self.journal().number(), self.journal().number());
+        let at = self.journal().position();
         let keys = condition.keys().into_iter().map(|key| Place::Fresh(key.to_string()));
         let mut waitpoints: Vec<_> = keys.collect();
         if waitpoints.is_empty() {
@@ -168,43 +169,45 @@ impl Context {
             resume_delay_ms: 0,
             last: false,
         };
-        SuspendCall { context: self, numbers, ask, unnamed: None }
+        SuspendCall { context: self, at, ask, unnamed: None }
     }
 
     /// What came of a wait, now or before.
-    async fn waited(&self, (question, answer): (u32, u32), ask: Ask) -> Result<Waited, Error> {
+    async fn waited(&self, at: u32, ask: Ask) -> Result<Waited, Error> {
         let name = self.or_stop(ask.step_name()).await;
+        let operation = Operation { at, kind: StepKind::Wait, name };
         let journal = self.journal();
-        let known = || journal.recall(answer, StepKind::Wait, &name);
-        if let Some(waited) = self.or_stop(known()).await {
+        let known = || journal.recall::<Waited>(&operation);
+        if let Some(Recalled::Done(waited)) = self.or_stop(known()).await {
             return Ok(waited);
         }
         // A suspension suspends the whole execution: side by side, one wait follows another.
         let _turn = self.0.waits.lock().await;
         let for_its_time = ask.condition.wants_a_deadline();
-        self.settle(question).await;
-        if let Some(waited) = self.or_stop(known()).await {
+        self.settle(at).await;
+        if let Some(Recalled::Done(waited)) = self.or_stop(known()).await {
             return Ok(waited);
         }
-        let asked: Option<Asked> =
-            self.or_stop(journal.recall(question, StepKind::Wait, &name)).await;
+        let begun = self.or_stop(journal.begun(&operation)).await;
+        let asked = begun.and_then(|(bytes, _)| serde_json::from_slice::<Asked>(&bytes).ok());
         let mut waited = match &asked {
             Some(asked) => self.answer(asked).await,
             None => None,
         };
         if waited.is_none() {
-            let asked = self.ask((question, &name), ask, asked).await?;
+            let asked = self.ask(&operation, ask, asked).await?;
             waited = self.answer(&asked).await;
         }
         let waited = waited.ok_or_else(|| {
-            let said = format!("what {name:?} waits for is not there", name = name.as_str());
+            let said =
+                format!("what {name:?} waits for is not there", name = operation.name.as_str());
             Rejection::new(Code::AlreadySuspended, said).into()
         });
         let waited = self.or_stop(waited).await;
-        let step = journal.step((answer, StepKind::Wait, name), 0, &waited);
+        let step = journal.step(&operation, (StepOutcome::Done, 0), &waited);
         let step = self.or_stop(step).await;
+        journal.learn(step.clone());
         if waited.timed_out() && !for_its_time {
-            journal.learn(step.clone());
             self.keep(step).await;
         } else {
             self.record(step).await;
@@ -216,12 +219,13 @@ impl Context {
     /// knows it: waits side by side may take their turns in another order than before.
     async fn settle(&self, but: u32) {
         let journal = self.journal();
-        for (number, name, asked) in journal.open_questions::<Asked>(StepKind::Wait) {
-            if number == but {
+        for (operation, bytes) in journal.open(StepKind::Wait) {
+            let Ok(asked) = serde_json::from_slice::<Asked>(&bytes) else { continue };
+            if operation.at == but {
                 continue;
             }
             if let Some(waited) = self.answer(&asked).await {
-                let step = journal.step((number + 1, StepKind::Wait, name), 0, &waited);
+                let step = journal.step(&operation, (StepOutcome::Done, 0), &waited);
                 let step = self.or_stop(step).await;
                 self.record(step.clone()).await;
                 journal.learn(step);
@@ -233,7 +237,7 @@ impl Context {
     /// and never answered, because the execution ended instead, is asked again after a replay.
     async fn ask(
         &self,
-        (number, name): (u32, &StepName),
+        operation: &Operation,
         ask: Ask,
         before: Option<Asked>,
     ) -> Result<Asked, Error> {
@@ -253,7 +257,7 @@ impl Context {
         let steps = if again {
             journal.kept()
         } else {
-            let step = journal.step((number, StepKind::Wait, name.clone()), 0, &asked);
+            let step = journal.step(operation, (StepOutcome::Open, 0), &asked);
             journal.with(self.or_stop(step).await)
         };
         let suspend = Suspend {
@@ -356,7 +360,7 @@ impl Ask {
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitFor<'c, T> {
     context: &'c Context,
-    numbers: (u32, u32),
+    at: u32,
     place: Place,
     signal: Option<String>,
     count: Option<(u32, Distinct)>,
@@ -428,10 +432,10 @@ impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitFor<'c, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (context, numbers) = (self.context, self.numbers);
+            let (context, at) = (self.context, self.at);
             let ask = self.into_ask()?;
             let what = ask.name.clone();
-            let waited = context.waited(numbers, ask).await?.in_time(&what)?;
+            let waited = context.waited(at, ask).await?.in_time(&what)?;
             let carried = waited.signals.into_iter().next_back();
             let carried = carried.map(SignalLine::into_payload).transpose()?.flatten();
             let bytes = carried.as_ref().map_or(&b"null"[..], |payload| &payload.bytes);
@@ -446,7 +450,7 @@ impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitFor<'c, T> {
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct SuspendCall<'c> {
     context: &'c Context,
-    numbers: (u32, u32),
+    at: u32,
     ask: Ask,
     /// A waitpoint at which it cannot wait.
     unnamed: Option<String>,
@@ -506,7 +510,7 @@ impl<'c> IntoFuture for SuspendCall<'c> {
                 let said = format!("the condition does not name the waitpoint {key:?}");
                 return Err(Rejection::new(Code::InvalidInput, said).into());
             }
-            self.context.waited(self.numbers, self.ask).await
+            self.context.waited(self.at, self.ask).await
         })
     }
 }

@@ -24,13 +24,13 @@ use tracing::Instrument;
 use super::Crew;
 use super::held::{Kept, Lease};
 use crate::context::Interrupt;
-use crate::error::Nature;
+use crate::error::{Nature, chain, truncate};
 use crate::fabric::{Report, Work};
 use crate::handler::Handled;
 use crate::journal::Journal;
 use crate::pauses::persistently;
 use crate::step::plain;
-use crate::{BoxError, Context, Error};
+use crate::{Context, Error};
 
 /// How long prefetched work waits for a slot before it is released for other workers; if its attempt has
 /// little time, a part of that.
@@ -144,13 +144,16 @@ async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went
     let Some(body) = crew.handlers.of(work.kind.as_str()).map(Arc::clone) else {
         return unknown(crew, &work).await;
     };
-    let journal = if work.may_have_steps {
-        match persistently(|| crew.fabric.journal(work.id)).await {
-            Ok(records) => Journal::new(records),
-            Err(error) => return Went::Stopped(error),
-        }
+    let records = if work.may_have_steps {
+        persistently(|| crew.fabric.journal(work.id)).await
     } else {
-        Journal::new(Vec::new())
+        Ok(Vec::new())
+    };
+    let journal =
+        records.and_then(|records| Journal::new(records, work.started_at, work.claimed_at));
+    let journal = match journal {
+        Ok(journal) => journal,
+        Err(error) => return Went::Stopped(error),
     };
     let input = work.input.clone();
     let fabric = Arc::clone(&crew.fabric);
@@ -236,22 +239,6 @@ fn says_that_it_is_lost(error: &Error) -> bool {
     lost.iter().any(|code| error.is(*code))
 }
 
-/// An error with what caused it. Many errors repeat the text of their source at the end of their own:
-/// that is said once.
-fn chain(error: &BoxError) -> String {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !cause.is::<Nature>() && !said.ends_with(&text) {
-            said.push_str(": ");
-            said.push_str(&text);
-        }
-        source = cause.source();
-    }
-    said
-}
-
 /// Says it, and again while that may help and the lease may hold.
 async fn say(crew: &Crew, report: Report, lease: &Lease) {
     let said = persistently(|| crew.fabric.report(report.clone()));
@@ -291,11 +278,4 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "without a message".to_owned())
-}
-
-fn truncate(text: &mut String, max: usize) {
-    while text.len() > max {
-        text.pop();
-    }
-    text.retain(|c| c != '\0');
 }

@@ -344,9 +344,9 @@ async fn children_of_a_node_are_members_of_its_flow() {
 #[tokio::test(start_paused = true)]
 async fn children_may_rest_on_the_time_and_on_chance() {
     async fn parent(ctx: Context, (): ()) -> Result<bool> {
-        let chance = ctx.random().await % 3;
+        let chance = ctx.random("first") % 3;
         let spawned = ctx.spawn(ctx.task("double", chance)).await;
-        let other = ctx.random().await % 3;
+        let other = ctx.random("other") % 3;
         let doubled: Vec<u64> = ctx.join_all([ctx.task("double", other)]).await?;
         Ok(doubled == [other * 2] && spawned.result::<u64>().await? == chance * 2)
     }
@@ -443,10 +443,13 @@ async fn a_cancelled_parent_leaves_its_children_alone_and_a_cancelled_flow_does_
     running.stop().await.unwrap();
 }
 
+/// A success that is replayed is a new generation: its children are others, and may have another input.
 #[tokio::test(start_paused = true)]
-async fn a_parent_that_is_replayed_finds_its_children() {
+async fn a_successful_parent_that_is_replayed_has_children_anew() {
     async fn parent(ctx: Context, (): ()) -> Result<u64> {
-        let task = |n: u64| ctx.task("double", n);
+        let world = ctx.state::<Arc<World>>();
+        let run = u64::from(world.runs.load(Ordering::SeqCst));
+        let task = |n: u64| ctx.task("double", n + run);
         let joined: Vec<u64> = ctx.join_all([task(1), task(2)]).await?;
         Ok(joined[0] + joined[1] + ctx.race::<u64, _>([task(3), task(400)]).await?)
     }
@@ -457,11 +460,42 @@ async fn a_parent_that_is_replayed_finds_its_children() {
     assert_eq!(made.result::<u64>().await.unwrap(), 12);
     let flow = client.flow_by_id(own_flow(&made));
     assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed);
-    let before = world.deeds();
+    world.runs.store(1, Ordering::SeqCst);
     made.replay("once more").await.unwrap();
-    assert_eq!(made.result::<u64>().await.unwrap(), 12);
+    assert_eq!(made.result::<u64>().await.unwrap(), 18);
     assert_eq!(flow.ended().await.unwrap(), FlowWord::Completed);
-    assert_eq!(world.deeds(), before, "nobody did anything twice");
-    assert_eq!(flow.summary().await.unwrap().total_members, 5);
+    assert_eq!(flow.summary().await.unwrap().total_members, 9);
+    running.stop().await.unwrap();
+}
+
+/// A parent that failed through a child reads its end anew, and waits for it if it runs again.
+#[tokio::test(start_paused = true)]
+async fn a_failed_parent_is_repaired_by_replaying_it_and_its_child() {
+    async fn shaky(ctx: Context, (): ()) -> Result<u64> {
+        let world = ctx.state::<Arc<World>>();
+        if world.runs.load(Ordering::SeqCst) == 0 {
+            return Err(ff_sdk::Error::permanent("no").into());
+        }
+        ctx.sleep(HOUR).await;
+        Ok(5)
+    }
+    async fn parent(ctx: Context, (): ()) -> Result<u64> {
+        let all: Vec<u64> = ctx.join_all([ctx.task("shaky", ()), ctx.task("double", 1)]).await?;
+        Ok(all.into_iter().sum())
+    }
+    let (_, client) = open();
+    let world = Arc::new(World::default());
+    let worker = worker(&client).state(Arc::clone(&world));
+    let worker = worker.handle("shaky", shaky).handle("double", double).handle("parent", parent);
+    let running = worker.start().unwrap();
+    let made = client.create("parent", ()).await.unwrap();
+    assert_eq!(made.ended().await.unwrap(), PublicState::Failed);
+    let flow = client.flow_by_id(own_flow(&made));
+    let page = flow.members(MemberParams::default()).await.unwrap();
+    let child = page.members.iter().find(|x| x.execution_kind == "shaky").unwrap();
+    world.runs.store(1, Ordering::SeqCst);
+    client.execution(child.execution_id).replay("repaired").await.unwrap();
+    made.replay("its child is repaired").await.unwrap();
+    assert_eq!(made.result::<u64>().await.unwrap(), 7);
     running.stop().await.unwrap();
 }

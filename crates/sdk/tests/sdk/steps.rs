@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use ff_core::state::PublicState;
-use ff_core::step::StepKind;
+use ff_core::step::{StepKind, StepOutcome};
 use ff_sdk::{Context, Error, Result};
 use tokio::time::Instant;
 
@@ -94,49 +94,107 @@ async fn a_sleep_gives_the_slot_back() {
     assert_eq!(world.deeds().iter().filter(|deed| *deed == "after").count(), 1);
     let (steps, _) = engine.list_steps(made.id(), None, 10).await.unwrap();
     let kinds: Vec<_> = steps.iter().map(|record| record.step.kind).collect();
-    assert_eq!(kinds, [StepKind::Now, StepKind::Sleep, StepKind::Run, StepKind::Sleep]);
+    assert_eq!(kinds, [StepKind::Sleep, StepKind::Run, StepKind::Sleep]);
     let x = engine.find_execution(made.id()).await.unwrap().unwrap();
     assert_eq!(x.counts.attempts, 1, "a sleep does not end the attempt");
     running.stop().await.unwrap();
 }
 
-async fn chances(ctx: Context, (): ()) -> Result<(u64, u64, Vec<String>)> {
+async fn chances(ctx: Context, (): ()) -> Result<Vec<String>> {
     let world = ctx.state::<Arc<World>>();
-    let first = ctx.random().await;
-    world.note(format!("{first}"));
+    let token = |ctx: &Context| (ctx.random("dice"), ctx.random("coin"), ctx.uuid("id"));
+    let time = ctx.now().await;
+    world.note(format!("{:?} {time:?}", token(&ctx)));
+    ctx.sleep(HOUR).await;
     ctx.step("keep", || act(&world, "keep")).await?;
-    let second = ctx.random().await;
-    if world.runs.fetch_add(1, Ordering::SeqCst) == 0 {
+    assert!(ctx.now().await >= time + HOUR, "time goes on with what is seen");
+    if world.runs.fetch_add(1, Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_secs(7)).await;
         return Err("again".into());
     }
-    Ok((first, second, world.deeds()))
+    world.note(format!("{:?}", ctx.now().await));
+    Ok(world.deeds())
 }
 
 #[tokio::test(start_paused = true)]
-async fn chance_is_remembered() {
-    let (_, client) = open();
+async fn time_and_chance_are_the_same_in_every_run() {
+    let (engine, client) = open();
     let world = Arc::new(World::default());
     let running =
         worker(&client).state(Arc::clone(&world)).handle("chances", chances).start().unwrap();
-    let made = client.create("chances", ()).retries(1).await.unwrap();
-    let (first, _, deeds): (u64, u64, Vec<String>) = made.result().await.unwrap();
-    assert_eq!(deeds, [first.to_string(), "keep".into(), first.to_string()]);
+    let made = client.create("chances", ()).retries(3).await.unwrap();
+    let deeds: Vec<String> = made.result().await.unwrap();
+    let found: Vec<_> = deeds.iter().filter(|deed| deed.starts_with('(')).collect();
+    assert!(found.len() >= 3 && found.iter().all(|deed| *deed == found[0]), "{found:?}");
+    // Nothing of that is recorded, and a replay of a success rolls the dice anew.
+    let (steps, _) = engine.list_steps(made.id(), None, 10).await.unwrap();
+    assert_eq!(steps.len(), 2);
+    made.replay("once more").await.unwrap();
+    let deeds: Vec<String> = made.result().await.unwrap();
+    let last = deeds.iter().filter(|deed| deed.starts_with('(')).next_back();
+    assert_ne!(last, Some(found[0]));
     running.stop().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_remembered_is_recorded_however_much_it_is() {
-    async fn curious(ctx: Context, (): ()) -> Result<u64> {
-        for _ in 0..1_999 {
-            ctx.random().await;
-        }
-        let last = ctx.random().await;
-        ctx.step("tell", async || Ok::<_, Error>(last)).await
+/// Charges, fails to ship, and goes on after that: what it then did must not be contradicted.
+async fn refunds(ctx: Context, (): ()) -> Result<String> {
+    let world = ctx.state::<Arc<World>>();
+    ctx.step("charge", || act(&world, "charge")).await?;
+    let shipped = ctx
+        .step("ship", || async {
+            world.note("ship");
+            // The second time it would work.
+            if world.runs.fetch_add(1, Ordering::SeqCst) == 0 {
+                let busy = Error::transient("no van").with_category("van").unwrap();
+                return Err(busy.context("calling the carrier"));
+            }
+            Ok("shipped".to_owned())
+        })
+        .await;
+    let Err(why) = shipped else { return Ok("it shipped".to_owned()) };
+    let failed = why.downcast_ref::<ff_sdk::StepFailed>().expect("a step that failed");
+    assert_eq!((failed.step(), failed.category(), failed.retryable()), ("ship", "van", true));
+    ctx.step("refund", || act(&world, "refund")).await?;
+    if world.deeds().iter().filter(|deed| *deed == "crash").count() < 2 {
+        world.note("crash");
+        return Err("the lights went out".into());
     }
-    let (_, client) = open();
-    let running = worker(&client).handle("curious", curious).start().unwrap();
-    let made = client.create("curious", ()).await.unwrap();
-    made.result::<u64>().await.unwrap();
+    Ok(failed.message().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_the_handler_went_on_after_is_final() {
+    let (engine, client) = open();
+    let world = Arc::new(World::default());
+    let running =
+        worker(&client).state(Arc::clone(&world)).handle("refunds", refunds).start().unwrap();
+    let made = client.create("refunds", ()).retries(5).await.unwrap();
+    assert_eq!(made.result::<String>().await.unwrap(), "calling the carrier: no van");
+    assert_eq!(world.deeds(), ["charge", "ship", "refund", "crash", "crash"]);
+    let (steps, _) = engine.list_steps(made.id(), None, 10).await.unwrap();
+    let outcomes: Vec<_> = steps.iter().map(|record| record.step.outcome).collect();
+    assert_eq!(outcomes, [StepOutcome::Done, StepOutcome::Failed, StepOutcome::Done]);
+    running.stop().await.unwrap();
+}
+
+/// A failure that ends the attempt leaves no trace: the next one tries again.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_ends_the_attempt_is_tried_again() {
+    async fn ships(ctx: Context, (): ()) -> Result<u32> {
+        let world = ctx.state::<Arc<World>>();
+        let tries = ctx.step("ship", || async {
+            let tries = world.runs.fetch_add(1, Ordering::SeqCst);
+            if tries < 2 { Err("no van") } else { Ok(tries) }
+        });
+        Ok(tries.await?)
+    }
+    let (engine, client) = open();
+    let world = Arc::new(World::default());
+    let running = worker(&client).state(world).handle("ships", ships).start().unwrap();
+    let made = client.create("ships", ()).retries(5).await.unwrap();
+    assert_eq!(made.result::<u32>().await.unwrap(), 2);
+    let (steps, _) = engine.list_steps(made.id(), None, 10).await.unwrap();
+    assert_eq!(steps.len(), 1);
     running.stop().await.unwrap();
 }
 

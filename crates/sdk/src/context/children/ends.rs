@@ -47,6 +47,11 @@ impl End {
         Self { id, fate }
     }
 
+    /// Whether it ended in another way than with success.
+    pub fn is_failure(&self) -> bool {
+        matches!(self.fate, Fate::Failed(_))
+    }
+
     /// In words, if it ended in another way than with success.
     pub fn into_failure(self) -> Option<String> {
         match self.fate {

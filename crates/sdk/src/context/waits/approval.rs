@@ -21,7 +21,7 @@ impl Context {
     pub fn approval(&self, place: impl Into<Place>) -> ApprovalCall<'_> {
         ApprovalCall {
             context: self,
-            numbers: (self.journal().number(), self.journal().number()),
+            at: self.journal().position(),
             place: place.into(),
             subject: Ok(None),
             needed: 1,
@@ -37,7 +37,7 @@ impl Context {
 #[must_use = "nobody is asked until it is awaited"]
 pub struct ApprovalCall<'c> {
     context: &'c Context,
-    numbers: (u32, u32),
+    at: u32,
     place: Place,
     subject: Result<Option<String>, Error>,
     needed: u32,
@@ -138,10 +138,10 @@ impl<'c> IntoFuture for ApprovalCall<'c> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (context, numbers) = (self.context, self.numbers);
+            let (context, at) = (self.context, self.at);
             let ask = self.into_ask()?;
             let what = ask.name.clone();
-            Decision::of(context.waited(numbers, ask).await?.in_time(&what)?)
+            Decision::of(context.waited(at, ask).await?.in_time(&what)?)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
 use ff_core::limits::DURATION_MS_MAX;
-use ff_core::step::{Step, StepKind};
+use ff_core::step::{Step, StepKind, StepOutcome};
 use ff_core::text::{StepName, WaitpointKey};
 use ff_core::{Code, Rejection};
 use ff_wire::waitpoint::LinkRequest;
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::Context;
 use crate::Error;
+use crate::journal::{Operation, Recalled};
 use crate::pauses::persistently;
 
 /// How long a waitpoint waits to be used, unless said: nothing arrives there after its execution ended.
@@ -22,8 +23,8 @@ impl Context {
     /// Makes a waitpoint: hand its token or a link out in a step, then [wait](Context::wait_for) there.
     /// Signals that arrive before that count. It is made once, however often the handler runs.
     pub fn waitpoint(&self, key: impl Into<String>) -> WaitpointCall<'_> {
-        let number = self.journal().number();
-        WaitpointCall { context: self, number, key: key.into(), expires_after: EXPIRES_AFTER }
+        let at = self.journal().position();
+        WaitpointCall { context: self, at, key: key.into(), expires_after: EXPIRES_AFTER }
     }
 
     /// The path of a link to one of its waitpoints.
@@ -39,7 +40,7 @@ impl Context {
 #[must_use = "it is not made until it is awaited"]
 pub struct WaitpointCall<'c> {
     context: &'c Context,
-    number: u32,
+    at: u32,
     key: String,
     expires_after: Duration,
 }
@@ -52,18 +53,18 @@ impl WaitpointCall<'_> {
     }
 
     async fn make(self) -> Result<Waitpoint, Error> {
-        let Self { context, number, key, expires_after } = self;
+        let Self { context, at, key, expires_after } = self;
         let name = StepName::new(key.as_str())?;
+        let operation = Operation { at, kind: StepKind::Waitpoint, name };
         let key = WaitpointKey::new(key)?;
         let journal = context.journal();
         let expires_in_ms = u64::try_from(expires_after.as_millis()).unwrap_or(u64::MAX);
-        let known = journal.recall(number, StepKind::Waitpoint, &name);
-        if let Some(id) = context.or_stop(known).await {
+        if let Some(Recalled::Done(id)) = context.or_stop(journal.recall(&operation)).await {
             return Ok(Waitpoint { context: context.clone(), id, key, expires_in_ms });
         }
         let id = Uuid::now_v7();
         let waitpoint = Waitpoint { context: context.clone(), id, key, expires_in_ms };
-        let step = journal.step((number, StepKind::Waitpoint, name), 0, &id);
+        let step = journal.step(&operation, (StepOutcome::Done, 0), &id);
         // In one commit: what was made without a word of it would be made again by whoever runs next,
         // and signals to it would be lost.
         let steps = journal.with(context.or_stop(step).await);
