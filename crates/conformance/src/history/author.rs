@@ -31,7 +31,7 @@ use ff_core::event::{EventName, Filter};
 use ff_core::policy::{FailureClass, Policy};
 use ff_core::query::{Page, Query, Search};
 use ff_core::state::PublicState;
-use ff_core::step::{Step, StepOutcome};
+use ff_core::step::{Step as Recorded, StepOutcome};
 use ff_core::text::{Category, ConsumerName, IdempotencyKey, OperationId};
 use ff_core::time::Clock;
 use ff_core::{ClaimAsk, ExecutionId, Fence, Millis, Partition};
@@ -312,15 +312,15 @@ impl Author {
     }
 
     /// One or two steps that sometimes contradict others of their number.
-    pub fn steps(&mut self) -> Vec<Step> {
+    pub fn steps(&mut self) -> Vec<Recorded> {
         let first = self.rng.random_range(0..4);
         let count = self.rng.random_range(1..3);
         let name = |number| if self.rng.random_bool(0.9) { number } else { number + 1 };
         let names = (first..first + count).map(name).collect::<Vec<u32>>();
         let step = |(name, number): (u32, u32)| match name % 4 {
             // The operation and what became of it are said anew each time: a repeat may clash.
-            0 => Step { outcome: StepOutcome::Open, ..step(number, &format!("s{name}")) },
-            1 => Step {
+            0 => Recorded { outcome: StepOutcome::Open, ..step(number, &format!("s{name}")) },
+            1 => Recorded {
                 operation: OperationId::new(format!("{name}")).ok(),
                 time: Some(Millis(i64::from(name))),
                 ..step(number, &format!("s{name}"))
