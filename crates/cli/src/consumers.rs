@@ -3,7 +3,7 @@
 
 use clap::{Args, Subcommand};
 use ff_core::text::ConsumerName;
-use ff_wire::ConsumerLine;
+use ff_wire::{ConsumerLine, ConsumerParams};
 
 use crate::output::{Output, clean};
 use crate::place::Place;
@@ -12,6 +12,9 @@ use crate::steer::say;
 use crate::table::{self, Column, left};
 
 const COLUMNS: &[Column; 2] = &[left("CONSUMER"), left("LAST HEARD OF")];
+
+/// Consumers that are read at a time.
+const PAGE: u32 = 1_000;
 
 /// List consumers, or forget one.
 #[derive(Args)]
@@ -45,7 +48,13 @@ impl Consumers {
             client.fabric().drop_consumer(name.clone()).await?;
             return say(format_args!("dropped {}", clean(name.as_str())));
         }
-        let found = client.fabric().consumers().await?;
+        let mut found = client.fabric().consumers(ConsumerParams::default()).await?;
+        while let Some(after) = found.next.take() {
+            let page = ConsumerParams { after: Some(after), limit: Some(PAGE) };
+            let more = client.fabric().consumers(page).await?;
+            found.consumers.extend(more.consumers);
+            found.next = more.next;
+        }
         let row = |one: &ConsumerLine| [clean(&one.name), span::moment(one.acknowledged_at)];
         let rows = found.consumers.iter().map(row);
         table::list(self.output, &found, (COLUMNS, "no consumers"), rows)

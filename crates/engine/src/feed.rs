@@ -7,7 +7,7 @@ use ff_core::decide::consumer::SaveCursor;
 use ff_core::decide::drop_consumer::DropConsumer;
 use ff_core::event::{Cursor, Filter};
 use ff_core::fold::Key;
-use ff_core::query::{Page, Query, Rows};
+use ff_core::query::{After, Page, Query, Rows};
 use ff_core::text::ConsumerName;
 use ff_core::view::ConsumerSnapshot;
 use ff_core::{Code, EventPage, Rejection, WorkingSet};
@@ -60,10 +60,18 @@ impl Engine {
         Ok(Consumer { engine: self.clone(), name, at })
     }
 
-    /// All consumers by name, and when each last said how far it is.
-    pub async fn list_consumers(&self) -> Result<Vec<ConsumerSnapshot>, Error> {
-        let listing = self.backend.list(&Query::Consumers, &Page::first(1_000)).await?;
+    /// Consumers by name, after `after`, and when each last said how far it is; and where the next page
+    /// begins.
+    pub async fn list_consumers(
+        &self,
+        after: Option<ConsumerName>,
+        limit: u32,
+    ) -> Result<(Vec<ConsumerSnapshot>, Option<ConsumerName>), Error> {
+        let page = Page { after: after.map(|name| After::Name(name.into())), limit };
+        let listing = self.backend.list(&Query::Consumers, &page).await?;
+        let more = listing.next.is_some();
         let names = rows!(Consumers, listing.rows);
+        let next = names.last().filter(|_| more).cloned();
         let keys: Vec<_> = names.iter().cloned().map(Key::Consumer).collect();
         let WorkingSet { mut consumers, .. } = self.backend.get(&keys).await?;
         // One that is gone by now is not listed.
@@ -71,7 +79,7 @@ impl Engine {
             let acknowledged_at = consumers.remove(&name)??.updated_at;
             Some(ConsumerSnapshot { name, acknowledged_at })
         });
-        Ok(found.collect())
+        Ok((found.collect(), next))
     }
 
     /// Forgets a consumer; retention no longer waits for it.

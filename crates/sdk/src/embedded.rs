@@ -31,7 +31,10 @@ use ff_wire::flow::{
 };
 use ff_wire::lane::{CountsAnswer, LaneCount, LanesAnswer};
 use ff_wire::steer::{RevokeAnswer, TagsRequest};
-use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::{
+    ConsumerParams, ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload,
+    SearchParams,
+};
 
 use crate::Error;
 use crate::fabric::{Fabric, Input, Inputs, Report, Work};
@@ -128,8 +131,10 @@ impl Fabric for Engine {
         Ok(self.revoke_lease(revoke).await?.into())
     }
 
-    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
-        Ok(self.list_consumers().await?.into())
+    async fn consumers(&self, page: ConsumerParams) -> Result<ConsumersAnswer, Error> {
+        let (after, limit) = page.into_page()?;
+        let (found, next) = self.list_consumers(after, limit).await?;
+        Ok(ConsumersAnswer::new(found, next))
     }
 
     async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {

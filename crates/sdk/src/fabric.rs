@@ -33,7 +33,10 @@ use ff_wire::flow::{
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::{RevokeAnswer, TagsRequest};
-use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::{
+    ConsumerParams, ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload,
+    SearchParams,
+};
 
 use crate::Error;
 
@@ -182,8 +185,8 @@ pub trait Fabric: Waits {
     /// Takes a lease away.
     async fn revoke(&self, revoke: Revoke) -> Result<RevokeAnswer, Error>;
 
-    /// Who follows the feed with a place that is kept.
-    async fn consumers(&self) -> Result<ConsumersAnswer, Error>;
+    /// Who follows the feed with a place that is kept, page by page.
+    async fn consumers(&self, page: ConsumerParams) -> Result<ConsumersAnswer, Error>;
 
     /// Forgets one of them.
     async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error>;

@@ -42,9 +42,10 @@ use ff_wire::steer::{
 };
 use ff_wire::step::StepPage;
 use ff_wire::{
-    BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ConsumersAnswer,
-    DropAnswer, DropRequest, ExecutionPage, ExecutionSnapshot, History, Info, NewExecution,
-    Payload, Problem, RenewAnswer, RenewRequest, ResultAnswer, SearchParams, WAIT_MS_MAX,
+    BatchAnswer, BatchRequest, ClaimAnswer, ClaimRequest, ClaimedExecution, ConsumerParams,
+    ConsumersAnswer, DropAnswer, DropRequest, ExecutionPage, ExecutionSnapshot, History, Info,
+    NewExecution, Payload, Problem, RenewAnswer, RenewRequest, ResultAnswer, SearchParams,
+    WAIT_MS_MAX,
 };
 use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -334,8 +335,8 @@ impl Fabric for Remote {
         self.caller.post(&path, &RevokeRequest::from(revoke)).await
     }
 
-    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
-        self.caller.get("v1/consumers").await
+    async fn consumers(&self, page: ConsumerParams) -> Result<ConsumersAnswer, Error> {
+        self.caller.find("v1/consumers", &page).await
     }
 
     async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {

@@ -3,22 +3,29 @@
 
 use axum::Json;
 use axum::extract::State;
-use ff_wire::{ConsumersAnswer, DropAnswer, DropRequest};
+use ff_wire::{ConsumerParams, ConsumersAnswer, DropAnswer, DropRequest};
 
 use crate::Server;
 use crate::problem::Refused;
-use crate::request::Body;
+use crate::request::{Body, Query};
 use crate::responses::{BodyRefusals, Refusals, UnknownConsumer};
 
 /// Who follows the feed with a place that is kept
 ///
-/// Events stay until every one of them has said that it dealt with them.
+/// Events stay until every one of them has said that it dealt with them. By name; `next` of a page is
+/// `after` of the one that follows.
 #[utoipa::path(
     get, path = "/v1/consumers", tag = "operations", operation_id = "list_consumers",
-    responses((status = 200, description = "By name.", body = ConsumersAnswer), Refusals),
+    params(ConsumerParams),
+    responses((status = 200, description = "A page.", body = ConsumersAnswer), Refusals),
 )]
-pub async fn list(State(server): State<Server>) -> Result<Json<ConsumersAnswer>, Refused> {
-    Ok(Json(server.engine().list_consumers().await?.into()))
+pub async fn list(
+    State(server): State<Server>,
+    Query(params): Query<ConsumerParams>,
+) -> Result<Json<ConsumersAnswer>, Refused> {
+    let (after, limit) = params.into_page()?;
+    let (found, next) = server.engine().list_consumers(after, limit).await?;
+    Ok(Json(ConsumersAnswer::new(found, next)))
 }
 
 /// Forget a consumer

@@ -43,7 +43,7 @@ mod words;
 pub use bounds::WAIT_MS_MAX;
 pub use claim::{ClaimAnswer, ClaimRequest, ClaimedExecution};
 pub use code::{HttpCode, status_of};
-pub use consumer::{ConsumerLine, ConsumersAnswer, DropAnswer, DropRequest};
+pub use consumer::{ConsumerLine, ConsumerParams, ConsumersAnswer, DropAnswer, DropRequest};
 pub use create::{BatchAnswer, BatchRequest, CreateAnswer, CreateOutcome, NewExecution};
 pub use event::{EventPage, EventParams, FeedEvent, StreamParams};
 pub use flow::{

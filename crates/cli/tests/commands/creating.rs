@@ -172,7 +172,8 @@ async fn consumers_are_listed_and_one_that_will_not_come_back_is_dropped() {
     assert!(refused.err.contains("code: invalid_input"), "{}", refused.err);
     there(&["consumers", "-o", "json"]).is(&expect![[r#"
         {
-          "consumers": []
+          "consumers": [],
+          "next": null
         }
     "#]]);
 }

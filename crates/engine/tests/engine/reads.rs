@@ -181,11 +181,11 @@ async fn a_consumer_goes_on_where_it_acknowledged() {
     let rest = consumer.next(&filter, 100, Duration::ZERO).await.unwrap();
     assert_eq!(rest.events.len(), 3, "k + 1 comes first");
     assert!(rest.events[0].cursor.seq() > first.next.seq());
-    let listed = engine.list_consumers().await.unwrap();
+    let listed = engine.list_consumers(None, 100).await.unwrap();
     let acknowledged_at = engine.server_time_ms().await.unwrap();
-    assert_eq!(listed, [ConsumerSnapshot { name: name.clone(), acknowledged_at }]);
+    assert_eq!(listed, (vec![ConsumerSnapshot { name: name.clone(), acknowledged_at }], None));
     engine.drop_consumer(name).await.unwrap();
-    assert_eq!(engine.list_consumers().await.unwrap(), []);
+    assert_eq!(engine.list_consumers(None, 100).await.unwrap(), (vec![], None));
 }
 
 #[tokio::test]
@@ -204,7 +204,8 @@ async fn a_consumer_moves_past_what_it_does_not_want_but_not_past_the_end() {
     engine.unhold_execution(id).await.unwrap();
     let gone = consumer.next(&filter, 10, Duration::ZERO).await.unwrap_err();
     assert_eq!(gone.code(), Code::ConsumerNotFound);
-    assert_eq!(engine.list_consumers().await.unwrap(), [], "it stays dropped");
+    let listed = engine.list_consumers(None, 100).await.unwrap();
+    assert_eq!(listed, (vec![], None), "it stays dropped");
 }
 
 #[tokio::test]

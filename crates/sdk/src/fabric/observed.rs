@@ -32,7 +32,10 @@ use ff_wire::flow::{
 };
 use ff_wire::lane::{CountsAnswer, LanesAnswer};
 use ff_wire::steer::{RevokeAnswer, TagsRequest};
-use ff_wire::{ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload, SearchParams};
+use ff_wire::{
+    ConsumerParams, ConsumersAnswer, ExecutionPage, ExecutionSnapshot, History, Payload,
+    SearchParams,
+};
 
 use super::{Fabric, Inputs, Report, Work};
 use crate::Error;
@@ -168,8 +171,8 @@ impl<O: Observer> Fabric for Observed<O> {
         self.inner.revoke(revoke).await
     }
 
-    async fn consumers(&self) -> Result<ConsumersAnswer, Error> {
-        self.inner.consumers().await
+    async fn consumers(&self, page: ConsumerParams) -> Result<ConsumersAnswer, Error> {
+        self.inner.consumers(page).await
     }
 
     async fn drop_consumer(&self, name: ConsumerName) -> Result<(), Error> {

@@ -23,14 +23,40 @@ async fn who_keeps_events_from_being_removed_is_listed_and_can_be_dropped() {
     }
     let listed = site.get("/v1/consumers").await.body;
     let line = |name, at: i64| json!({"name": name, "acknowledged_at": 1_700_000_000_000 + at});
-    assert_eq!(listed, json!({"consumers": [line("a", 5), line("b", 0)]}));
+    assert_eq!(listed, json!({"consumers": [line("a", 5), line("b", 0)], "next": null}));
     let forget = |name: &str| site.post("/v1/consumers/drop", json!({"name": name}));
     assert_eq!(forget("a").await.body, json!({"name": "a"}));
     let again = forget("a").await;
     assert_eq!((again.status, again.code()), (404, "consumer_not_found"));
     let refused = forget("a b").await;
     assert_eq!((refused.status, refused.code()), (400, "invalid_input"));
-    assert_eq!(site.get("/v1/consumers").await.body, json!({"consumers": [line("b", 0)]}));
+    let left = json!({"consumers": [line("b", 0)], "next": null});
+    assert_eq!(site.get("/v1/consumers").await.body, left);
+}
+
+#[tokio::test]
+async fn every_consumer_is_listed_page_by_page() {
+    let site = Site::open().await;
+    let names: Vec<_> = (0..1_003).map(|n| format!("c{n:04}")).collect();
+    for name in &names {
+        site.engine.consumer(name.parse().unwrap()).await.unwrap();
+    }
+    let (mut listed, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = site.get(&format!("/v1/consumers?limit=1000{after}")).await.body;
+        let lines = page["consumers"].as_array().unwrap();
+        listed.extend(lines.iter().map(|line| line["name"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        assert_eq!(listed.len(), 1_000);
+        after = format!("&after={next}");
+    }
+    assert_eq!(listed, names);
+    assert_eq!(site.get("/v1/consumers").await.body["consumers"].as_array().unwrap().len(), 100);
+    for (query, field) in [("limit=0", "limit"), ("limit=1001", "limit"), ("after=a+b", "after")] {
+        let refused = site.get(&format!("/v1/consumers?{query}")).await;
+        assert_eq!((refused.status, refused.code()), (400, "invalid_input"));
+        assert_eq!(refused.body["field"], field);
+    }
 }
 
 #[tokio::test]
