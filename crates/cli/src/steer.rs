@@ -73,11 +73,12 @@ impl Replay {
     pub async fn run(self, place: &Place) -> anyhow::Result<()> {
         let execution = self.which.handle(place).await?;
         if self.no_downstream {
-            execution.replay_alone(self.reason).await?;
-            return say(format_args!("replayed {}", execution.id()));
+            let Replayed { repeated, .. } = execution.replay_alone(self.reason).await?;
+            return say(format_args!("{} {}", replayed_in_words(repeated), execution.id()));
         }
-        let Replayed { unskipped, spent, more } = execution.replay(self.reason).await?;
-        say(format_args!("replayed {}", execution.id()))?;
+        let answer = execution.replay(self.reason).await?;
+        let Replayed { unskipped, spent, more, repeated } = answer;
+        say(format_args!("{} {}", replayed_in_words(repeated), execution.id()))?;
         for id in unskipped {
             say(format_args!("waits for it again: {id}"))?;
         }
@@ -89,6 +90,10 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+fn replayed_in_words(repeated: bool) -> &'static str {
+    if repeated { "was replayed before:" } else { "replayed" }
 }
 
 /// Take an execution away from its worker.

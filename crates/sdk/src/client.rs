@@ -291,8 +291,8 @@ impl Handle {
     }
 
     /// Has it run again after it has ended; what was skipped because of it stays skipped.
-    pub async fn replay_alone(&self, reason: impl Into<String>) -> Result<(), Error> {
-        self.replay_with(reason.into(), false).await.map(drop)
+    pub async fn replay_alone(&self, reason: impl Into<String>) -> Result<Replayed, Error> {
+        self.replay_with(reason.into(), false).await
     }
 
     async fn replay_with(&self, reason: String, downstream: bool) -> Result<Replayed, Error> {

@@ -88,7 +88,7 @@ impl ReplayRequest {
 pub enum ReplayAnswer {
     /// As a new attempt.
     Replayed {
-        /// What was skipped because of it and waits again, nearest first; none when it is sent again.
+        /// What was skipped because of it and waits again, nearest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[schema(value_type = Vec<String>)]
         unskipped: Vec<ExecutionId>,
@@ -99,20 +99,24 @@ pub enum ReplayAnswer {
         /// Whether more was skipped: it waits again when what it waits for has ended.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
+        /// Whether it had been replayed before, by this request or another: nothing was done, and there
+        /// are no lists. The feed has a `replayed` event of each member that waits again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
     },
 }
 
 impl From<Replayed> for ReplayAnswer {
     fn from(replayed: Replayed) -> Self {
-        let Replayed { unskipped, spent, more } = replayed;
-        Self::Replayed { unskipped, spent, more }
+        let Replayed { unskipped, spent, more, repeated } = replayed;
+        Self::Replayed { unskipped, spent, more, repeated }
     }
 }
 
 impl From<ReplayAnswer> for Replayed {
     fn from(answer: ReplayAnswer) -> Self {
-        let ReplayAnswer::Replayed { unskipped, spent, more } = answer;
-        Self { unskipped, spent, more }
+        let ReplayAnswer::Replayed { unskipped, spent, more, repeated } = answer;
+        Self { unskipped, spent, more, repeated }
     }
 }
 

@@ -262,6 +262,8 @@ async fn an_operator_replays_a_member_with_what_was_skipped() {
     let (failed, skipped) = (member(MEDIA, "subtitles"), member(MEDIA, "translate"));
     let said = stage.ff(&["replay", &failed.to_string()]);
     assert_eq!(said.out, format!("replayed {failed}\nwaits for it again: {skipped}\n"));
+    let again = stage.ff(&["replay", &failed.to_string()]);
+    assert_eq!(again.out, format!("was replayed before: {failed}\n"));
     stage.ff(&["cancel", &failed.to_string()]);
     let alone = stage.ff(&["replay", &failed.to_string(), "--no-downstream"]);
     assert_eq!(alone.out, format!("replayed {failed}\n"));

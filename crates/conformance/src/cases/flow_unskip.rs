@@ -69,6 +69,26 @@ pub async fn what_was_skipped_waits_again(w: Arc<World>) {
     assert_eq!(w.flow_event_names(flow).await, told);
 }
 
+/// Sent again, at once or late, a replay says that it was carried out before, and names no members: what it
+/// had wait again may have moved on.
+pub async fn a_repeated_replay_names_no_members(w: Arc<World>) {
+    let drawn = w.sketch("a>b").submit().await;
+    let [a, b] = drawn.ids(["a", "b"]);
+    w.fail_for_good(a).await;
+    w.dispatch().await;
+    let base = super::flow_replay::replaying(a);
+    let replay = Replay { downstream: true, replays: Some(0), ..base };
+    assert_eq!(w.run(replay.clone()).await, Ok(waiting_again(&[b])));
+    let repeated = Replayed { repeated: true, ..Replayed::default() };
+    assert_eq!(w.run(replay.clone()).await, Ok(repeated.clone()));
+    assert_eq!(w.event_names(b).await, ["completion", "replayed"], "the feed names them");
+    w.succeed(a).await;
+    w.dispatch().await;
+    let before = w.rows();
+    assert_eq!(w.run(replay).await, Ok(repeated));
+    assert_eq!((w.rows(), w.state(b).await), (before, PublicState::Waiting));
+}
+
 /// An operator may replay one member and nothing behind it.
 pub async fn a_replay_alone_leaves_what_was_skipped(w: Arc<World>) {
     let drawn = w.sketch("a>b").submit().await;
@@ -174,7 +194,7 @@ pub async fn what_has_no_replay_left_stays_skipped(w: Arc<World>) {
     w.dispatch().await;
     let replayed = w.replay_on(a).await.expect("it has ended");
     let spent = vec![b];
-    assert_eq!(replayed, Replayed { unskipped: vec![other], spent, more: false });
+    assert_eq!(replayed, Replayed { spent, ..waiting_again(&[other]) });
     w.succeed(a).await;
     w.dispatch().await;
     assert_eq!(w.state(other).await, PublicState::Waiting);

@@ -262,6 +262,7 @@ macro_rules! flow_suite {
                 a_completed_flow_waits_for_its_failure_again
                 a_skip_that_was_not_told_is_taken_back
                 what_has_no_replay_left_stays_skipped
+                a_repeated_replay_names_no_members
                 a_skipped_member_takes_back_its_own_skips
                 what_is_not_at_hand_waits_again_later
                 what_is_not_at_hand_stays_skipped_with_its_upstream

@@ -220,7 +220,10 @@ impl Story {
     pub async fn check(&self, w: &World, outcome: Outcome) {
         let (late, id) = (self.late, self.id);
         match late {
-            Late::Replay => assert_eq!(outcome, Ok(Reply::Replay(Replayed::default())), "{late:?}"),
+            Late::Replay => {
+                let repeated = Replayed { repeated: true, ..Replayed::default() };
+                assert_eq!(outcome, Ok(Reply::Replay(repeated)), "{late:?}");
+            }
             Late::Progress => assert_eq!(outcome, Ok(Reply::ReportProgress(())), "{late:?}"),
             Late::Revoke => assert_eq!(code(outcome), Code::StaleLease, "{late:?}"),
             Late::Resume => assert_eq!(code(outcome), Code::ExecutionNotSuspended, "{late:?}"),

@@ -10,7 +10,8 @@
 //! With more behind it than one transaction looks at, the rest stays skipped until what it waits for
 //! ends ([`unskip`](super::graph)). Sent twice: it runs again once, and nothing more
 //! happens: at once because it has not been claimed yet, later because it was replayed more often
-//! than the caller saw.
+//! than the caller saw. The answer then says so and has no lists: no row records which replay had a
+//! member wait again, and members move on. The feed has a `replayed` event of each.
 
 use std::cmp::Ordering;
 
@@ -50,6 +51,15 @@ pub struct Replayed {
     pub spent: Vec<ExecutionId>,
     /// Whether more was skipped: it waits again when what it waits for has ended.
     pub more: bool,
+    /// Whether it had been replayed before: nothing was done, and the lists are empty.
+    pub repeated: bool,
+}
+
+impl Replayed {
+    /// The answer when it had been replayed before.
+    fn again() -> Self {
+        Self { repeated: true, ..Self::default() }
+    }
 }
 
 impl Decide for Replay {
@@ -58,7 +68,7 @@ impl Decide for Replay {
     const TRAFFIC: Traffic = Traffic::Admin;
     const REPEAT: Repeat = Repeat {
         by: "`replays`: how often it had been replayed",
-        late: "the same answer; it runs again once",
+        late: "`repeated`, without the lists of members; it runs again once",
     };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
@@ -98,13 +108,13 @@ impl Decide for Replay {
         match self.replays.map(|seen| (seen, seen.cmp(&x.counts.replays))) {
             None | Some((_, Ordering::Equal)) => {}
             // It runs again, or did.
-            Some((_, Ordering::Less)) => return Ok(Change::none(Replayed::default())),
+            Some((_, Ordering::Less)) => return Ok(Change::none(Replayed::again())),
             Some((seen, Ordering::Greater)) => return Err(super::replayed(x, seen)),
         }
         let terminal = match &x.state {
             State::Terminal(terminal) => terminal,
             State::Runnable(Runnable { next: Next::Replay, last_lease: None, .. }) => {
-                return Ok(Change::none(Replayed::default()));
+                return Ok(Change::none(Replayed::again()));
             }
             State::Runnable(_) | State::Active(_) | State::Suspended(_) => {
                 let said = format!("{} is {}, not terminal", x.id, x.state.phase());
@@ -155,7 +165,7 @@ impl Decide for Replay {
     }
 
     fn again(_: &Replayed) -> Again<Replayed> {
-        Again::Reply(Replayed::default())
+        Again::Reply(Replayed::again())
     }
 }
 
