@@ -5,13 +5,15 @@
 //! whole server is killed three times as well. A creation whose answer is lost is sent again until
 //! it is answered; each worker logs every completion that was acknowledged to it. In the end every
 //! acknowledged creation has ended once, within its policy, and every acknowledged completion
-//! stands as it was acknowledged. Flows and waits have storms of their own.
+//! stands as it was acknowledged. Flows and waits have storms of their own, and work that kills
+//! every worker that takes it is given up.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod check;
 mod creator;
 mod fleet;
 mod flows;
+mod killer;
 mod waits;
 
 use std::sync::Arc;
@@ -52,6 +54,19 @@ async fn killed_workers_lose_nothing_in_a_crash() {
     let store = Sqlite::open(Options::new(&file)).unwrap();
     let fleet = Fleet::new(directory.path(), format!("sqlite:{}", file.display()));
     storm(Arc::new(store), fleet, None, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_kills_every_worker_fails_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("crash.db");
+    let engine = Engine::new(Arc::new(Sqlite::open(Options::new(&file)).unwrap()));
+    let mut fleet = Fleet::new(directory.path(), format!("sqlite:{}", file.display()));
+    fleet.start();
+    let begun = Instant::now();
+    let id = killer::dies_until_it_fails(&engine, &mut fleet).await;
+    killer::check(&engine, id).await;
+    println!("{} workers: {:.1} s", fleet.started(), begun.elapsed().as_secs_f64());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
