@@ -187,6 +187,39 @@ async fn a_flow_that_has_ended_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_flow_that_is_created_again_with_other_content_says_in_which_field() {
+    let site = Site::open().await;
+    for (n, nodes) in [(1, json!({})), (2, json!({"nodes": [node("a")]}))] {
+        let create = async |other: &Value| {
+            let mut body = json!({"flow_id": flow_id(n), "flow_kind": "order", "namespace": "shop",
+                                  "creator_identity": "ann", "tags": {"shop.tier": "gold"}});
+            for more in [&nodes, other] {
+                body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            }
+            site.post("/v1/flows", body).await
+        };
+        assert_eq!(create(&json!({})).await.status, 201);
+        assert_eq!(create(&json!({})).await.status, 200, "the same again");
+        for (field, other) in [
+            ("flow_kind", json!({"flow_kind": "other"})),
+            ("namespace", json!({"namespace": "elsewhere"})),
+            ("creator_identity", json!({"creator_identity": "bob"})),
+            ("creator_identity", json!({"creator_identity": null})),
+            ("tags", json!({"tags": {"shop.tier": "silver"}})),
+            ("tags", json!({"tags": {}})),
+        ] {
+            let clash = create(&other).await;
+            refused(&clash, 409, "flow_id_conflict");
+            assert_eq!(clash.body["field"], field, "{clash:?}");
+            assert_eq!(clash.body["operation"], "create_flow", "{clash:?}");
+        }
+        let flow = site.get(&flow_path(flow_id(n), "")).await.body;
+        let kept = [&flow["creator_identity"], &flow["tags"]];
+        assert_eq!(kept, [&json!("ann"), &json!({"shop.tier": "gold"})], "nothing is changed");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let site = Site::open().await;
     submit(&site, 1, &[node("a")], &[]).await;
