@@ -220,10 +220,17 @@ impl Flow {
         self.state.ended_at().is_some()
     }
 
-    /// Whether its cancellation ended all its members: every edge that was not resolved is
-    /// impossible, and every group that had not fired is cancelled.
+    /// Whether it was cancelled with all its members, or was cancelled and they all ended since: every
+    /// edge that was not resolved is impossible, and every group that had not fired is cancelled.
     pub fn is_closed(&self) -> bool {
-        matches!(&self.state, FlowState::Cancelled { policy: CancellationPolicy::All, .. })
+        match &self.state {
+            FlowState::Cancelled { policy: CancellationPolicy::All, .. } => true,
+            FlowState::Cancelled {
+                policy: CancellationPolicy::Pending | CancellationPolicy::FlowOnly,
+                ..
+            } => self.ended.total() == self.nodes,
+            FlowState::Open | FlowState::Completed { .. } | FlowState::Failed { .. } => false,
+        }
     }
 
     /// When it may be removed with everything in it: it ended, all its members are counted, and the

@@ -82,7 +82,8 @@ pub enum Key {
     Cancel(FlowId, ExecutionId),
     /// Whether a flow owes the end of some of its members.
     Backlog(FlowId),
-    /// The first [`CANCEL_CHUNK_MAX`](crate::limits::CANCEL_CHUNK_MAX) that it owes.
+    /// The first that it owes: one more than [`CANCEL_CHUNK_MAX`](crate::limits::CANCEL_CHUNK_MAX),
+    /// which tells whether others follow.
     Owed(FlowId),
     /// The first [`TRIM_CHUNK_MAX`](crate::limits::TRIM_CHUNK_MAX) members of a flow.
     First(FlowId),

@@ -154,7 +154,7 @@ impl GraphWanted {
         });
         run_for(steps, cancel::load, &self.cancels, of_groups);
         run_for(steps, backlog::load, &self.backlogs, of_flows);
-        let owed = |flows| of_flows(flows).count(CANCEL_CHUNK_MAX);
+        let owed = |flows| of_flows(flows).count(CANCEL_CHUNK_MAX + 1);
         run_for(steps, backlog::members, &self.owed, owed);
         let first = |flows| of_flows(flows).count(TRIM_CHUNK_MAX);
         run_for(steps, flow::first, &self.first, first);

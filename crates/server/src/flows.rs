@@ -169,7 +169,8 @@ pub async fn tags(
 ///
 /// And, as the policy says, its members. A flow with very many members is cancelled at once, and
 /// its members one part after the other: `wait` answers when that is done. Sent again, it answers
-/// what the first cancellation said.
+/// with the policy and the reason that are stored, and all members. Only a policy that ends more is
+/// carried out.
 #[utoipa::path(
     post, path = "/v1/flows/{id}/cancel", tag = "flows", operation_id = "cancel_flow",
     params(InFlow, CancelFlowParams), request_body = CancelFlowRequest,

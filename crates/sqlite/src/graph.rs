@@ -126,7 +126,7 @@ fn load_owed(tx: &Transaction<'_>, key: &Key, have: &mut GraphSet) -> Result<(),
             have.backlogs.insert(*flow, row);
         }
         Key::Owed(flow) => {
-            have.owed.insert(*flow, first(tx, backlog::members, *flow, CANCEL_CHUNK_MAX)?);
+            have.owed.insert(*flow, first(tx, backlog::members, *flow, CANCEL_CHUNK_MAX + 1)?);
         }
         Key::Flow(_)
         | Key::FreeFlow(_)

@@ -91,7 +91,7 @@ impl Cancel {
         let kept = if held == policy {
             String::new()
         } else {
-            format!("\n  {policy} was not applied: the first cancellation stays")
+            format!("\n  {policy} was not applied: it ends no more than that")
         };
         say(format_args!("{was} {id} ({held}){}{kept}", said_of(left, held)))
     }

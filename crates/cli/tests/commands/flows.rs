@@ -233,7 +233,7 @@ async fn an_operator_cancels_flows() {
     "#]]);
     stage.ff(&["flow", "cancel", &media, "--policy", "cancel_pending"]).is(&expect![[r#"
         was cancelled before: 01990000-0000-7000-8000-000000000066 (cancel_all)
-          cancel_pending was not applied: the first cancellation stays
+          cancel_pending was not applied: it ends no more than that
     "#]]);
     steady(stage.ff(&["flow", "ls", "--state", "cancelled", "-o", "table"])).is(&expect![[r#"
         ID            STATE      KIND      ENDED  AGE    TOOK  WHY

@@ -8,8 +8,9 @@ use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::dispatch::DispatchCompletion;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
-use ff_core::flow::{CancellationPolicy, Ended, FlowState, FlowWord};
+use ff_core::flow::{CancellationPolicy, EdgeWord, Ended, FlowState, FlowWord, GroupWord};
 use ff_core::state::PublicState;
+use ff_core::view::{EdgeGroupSnapshot, EdgeSnapshot};
 
 use super::calls::completion;
 use crate::world::{World, any_of, namespace};
@@ -118,6 +119,61 @@ pub async fn a_cancelled_flow_ends_with_its_last_member(w: Arc<World>) {
         let events = w.flow_events(flow).await;
         let kinds: Vec<_> = events[1..].iter().map(|event| &event.kind).collect();
         assert_eq!(kinds, [&EventKind::FlowEnded { state: FlowWord::Cancelled }], "{policy}");
+    }
+}
+
+/// A cancellation that ends the last member says so itself: nothing is left to dispatch, and what was
+/// not decided never will be.
+pub async fn a_cancellation_that_ends_the_last_member_ends_the_flow(w: Arc<World>) {
+    let drawn = w.sketch("a>b>c d").submit().await;
+    let (flow, [a, b, c, d]) = (drawn.flow, drawn.ids(["a", "b", "c", "d"]));
+    w.succeed(d).await;
+    w.dispatch().await;
+    w.cancel_flow(flow, CancellationPolicy::Pending).await.expect("it is open");
+    let own = ff_core::ExecutionId::for_flow(flow, flow.0);
+    let told = w.told(flow).await;
+    assert_eq!(told.last(), Some(&(own, "flow_ended")), "{told:?}");
+    let ends = ["flow_cancel_requested", "flow_ended"];
+    assert_eq!(w.flow_event_names(flow).await, ends);
+    let row = w.flow(flow).await;
+    assert_eq!(row.ended, Ended { well: 1, badly: 3 });
+    for (from, to) in [(a, b), (b, c)] {
+        let edge = EdgeSnapshot::of(&w.edge(flow, from, to).await, &row);
+        assert_eq!((edge.edge_state, edge.resolved_at), (EdgeWord::Impossible, Some(w.now())));
+        let group = EdgeGroupSnapshot::of(&w.group(flow, to).await, &row);
+        assert_eq!(group.group_state, GroupWord::Cancelled);
+    }
+    assert!(w.dispatch().await.is_empty(), "all are counted");
+    assert!(w.due(Duty::DependencyReconciler, 10).await.commands.is_empty());
+    let again = w.cancel_flow(flow, CancellationPolicy::Pending).await.expect("it says so");
+    assert!(again.repeated);
+    assert_eq!(w.flow_event_names(flow).await, ends);
+}
+
+/// A stronger cancellation that ends the last member says so itself too.
+pub async fn a_stronger_cancellation_that_ends_the_last_member_ends_the_flow(w: Arc<World>) {
+    let drawn = w.sketch("a>b c").submit().await;
+    let flow = drawn.flow;
+    w.cancel_flow(flow, CancellationPolicy::FlowOnly).await.expect("it is open");
+    w.cancel_flow(flow, CancellationPolicy::Pending).await.expect("it asks for more");
+    let requested = "flow_cancel_requested";
+    assert_eq!(w.flow_event_names(flow).await, [requested, requested, "flow_ended"]);
+    assert!(w.dispatch().await.is_empty(), "all are counted");
+}
+
+/// A member that ended before, and is still to be counted, is counted when it is dispatched: that ends
+/// the flow, though the cancellation ended all others.
+pub async fn an_end_before_the_cancellation_ends_the_flow_when_it_is_counted(w: Arc<World>) {
+    for policy in [CancellationPolicy::Pending, CancellationPolicy::FlowOnly] {
+        let drawn = w.sketch(if policy == CancellationPolicy::Pending { "a b>c" } else { "a" });
+        let drawn = drawn.submit().await;
+        w.succeed(drawn.id("a")).await;
+        w.cancel_flow(drawn.flow, policy).await.expect("it is open");
+        assert_eq!(w.flow_event_names(drawn.flow).await, ["flow_cancel_requested"], "{policy}");
+        w.dispatch().await;
+        let told = w.flow_event_names(drawn.flow).await;
+        assert_eq!(told, ["flow_cancel_requested", "flow_ended"], "{policy}");
+        assert_eq!(w.flow(drawn.flow).await.ended.well, 1);
     }
 }
 

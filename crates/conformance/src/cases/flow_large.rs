@@ -8,7 +8,7 @@ use ff_core::decide::cancel_flow::CancelFlow;
 use ff_core::decide::cancel_owed::{CancelOwed, OwedCancelled};
 use ff_core::error::Code;
 use ff_core::flow::{CancellationPolicy, FlowWord, NodeRef};
-use ff_core::limits::{CANCEL_AT_ONCE_MAX, CYCLE_NODES_MAX, GRAPH_NODES_MAX};
+use ff_core::limits::{CANCEL_AT_ONCE_MAX, CANCEL_CHUNK_MAX, CYCLE_NODES_MAX, GRAPH_NODES_MAX};
 use ff_core::state::PublicState;
 
 use crate::world::{Drawn, World};
@@ -51,6 +51,27 @@ pub async fn a_large_flow_is_cancelled_in_pieces(w: Arc<World>) {
     let tables = (w.store.dump)();
     assert!(tables.backlogs.is_empty() && tables.owed.is_empty() && tables.dispatch.is_empty());
     assert_eq!(w.flow_event_names(flow).await, ["flow_cancel_requested", "flow_ended"]);
+}
+
+/// The piece that ends the last member says that the flow has ended, also when it is a full one.
+pub async fn the_last_piece_ends_a_large_flow(w: Arc<World>) {
+    let drawn = full(&w, |n| if n == 2 { "n1 n2".to_owned() } else { format!("n{n}") }).await;
+    let flow = drawn.flow;
+    let rest = (1..=CANCEL_CHUNK_MAX).map(|n| format!("m{n}")).collect::<Vec<_>>().join(" ");
+    w.more(flow, &rest).extend().await.expect("it is open");
+    w.cancel_flow(flow, CancellationPolicy::All).await.expect("it is open");
+    let row = w.flow(flow).await;
+    assert_eq!((row.ended.total(), row.nodes % 1_000), (0, 0));
+    loop {
+        let pieces = w.tick(Duty::CancelBacklog).await.len();
+        let row = w.flow(flow).await;
+        let over = row.ended.total() == row.nodes;
+        let told = w.flow_event_names(flow).await.last() == Some(&"flow_ended");
+        assert_eq!(told, over, "{:?} of {}", row.ended, row.nodes);
+        if pieces == 0 {
+            return assert!(over);
+        }
+    }
 }
 
 /// A stronger cancellation takes over what an earlier one owes, and what that let go on.

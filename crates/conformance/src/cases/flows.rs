@@ -126,6 +126,9 @@ macro_rules! flow_suite {
                 a_straggler_that_nobody_needed_does_not_fail_the_flow
                 a_flow_cancelled_with_all_members_ends_at_once
                 a_cancelled_flow_ends_with_its_last_member
+                a_cancellation_that_ends_the_last_member_ends_the_flow
+                a_stronger_cancellation_that_ends_the_last_member_ends_the_flow
+                an_end_before_the_cancellation_ends_the_flow_when_it_is_counted
                 an_open_flow_does_not_end
                 sealing_waits_for_the_dispatch
                 the_last_ends_of_one_batch_end_the_flow_once
@@ -207,6 +210,7 @@ macro_rules! flow_suite {
                 a_large_flow_is_cancelled_in_pieces
                 a_stronger_cancellation_takes_over_what_is_owed
                 a_large_cancellation_leaves_attempts_alone
+                the_last_piece_ends_a_large_flow
                 what_a_batch_owes_is_not_forgotten_in_it
                 an_edge_before_too_much_is_not_verified
             }

@@ -79,7 +79,7 @@ impl Tables {
             }
             Key::Owed(flow) => {
                 let owed = self.owed.iter().filter(|(of, _)| of == flow).map(|(_, id)| *id);
-                have.owed.insert(*flow, owed.take(CANCEL_CHUNK_MAX).collect());
+                have.owed.insert(*flow, owed.take(CANCEL_CHUNK_MAX + 1).collect());
             }
             Key::First(flow) => {
                 have.first.insert(*flow, self.members(*flow).take(TRIM_CHUNK_MAX).collect());

@@ -3,11 +3,16 @@
 //! Members that ended are never touched. With `cancel_pending`, those with an attempt under way go on.
 //! With `cancel_all`, every edge that is not resolved is impossible from then on, and nothing is
 //! dispatched: all members end here. With more members than one transaction ends, they are owed, and
-//! ended in bounded pieces. The commit that ends the last of them says that the flow has ended; where
-//! members go on, the one that counts the last of them does. Sent twice: the stored policy and
-//! reason, and nothing is written. A policy
-//! that ends more than the stored one takes its place and is carried out; the reason and the time of the
-//! first cancellation stay.
+//! ended in bounded pieces.
+//!
+//! The commit that ends the last member says that the flow has ended, if it is this command or a piece of
+//! it. A member that ends otherwise is counted when its end is dispatched, for completing never writes
+//! the row of a flow. Unless the policy is `cancel_all`, the flow waits until all are counted: if that
+//! takes longer, the commit that counts the last says so.
+//!
+//! A policy that ends more than the stored one takes its place and is carried out; the reason and the time
+//! of the first cancellation stay. Sent twice, or with a policy that ends no more: the stored policy and
+//! reason, and nothing is written.
 
 use std::collections::BTreeMap;
 
@@ -39,15 +44,15 @@ pub const FLOW_CANCELLED: &str = "flow_cancelled";
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowCancelled {
-    /// What becomes of its members.
+    /// What becomes of its members: the strongest policy that was carried out.
     pub policy: CancellationPolicy,
-    /// Why.
+    /// Why, as the first cancellation said.
     pub reason: String,
-    /// The members that this concerned, in order of their ids; none when it was cancelled before.
+    /// The members that this concerned, in order of their ids; none when it repeats a cancellation.
     pub members: Vec<ExecutionId>,
     /// Whether some of them are owed.
     pub scheduled: bool,
-    /// Whether it was cancelled before.
+    /// Whether it repeats a cancellation that was carried out before, and did nothing.
     pub repeated: bool,
 }
 
@@ -120,8 +125,10 @@ impl Decide for CancelFlow {
     type Reply = FlowCancelled;
     const NAME: &'static str = "cancel_flow";
     const TRAFFIC: Traffic = Traffic::Admin;
-    const REPEAT: Repeat =
-        Repeat { by: "the flow: a cancelled one stays so", late: "the first cancellation" };
+    const REPEAT: Repeat = Repeat {
+        by: "the flow: a cancelled one stays so, and only a policy that ends more is carried out",
+        late: "`repeated`, the policy that is stored by then and the first reason; it ends nothing",
+    };
 
     fn validate(&self, _: &Config) -> Result<(), Rejection> {
         check_reason("reason", &self.reason)
@@ -177,8 +184,9 @@ impl Decide for CancelFlow {
     }
 }
 
-/// Ends those of `members` that the policy of their flow ends. If it ends all, the flow counts them here
-/// and nothing is dispatched.
+/// Ends those of `members` that the policy of their flow ends; answers how many. If it ends all, or these
+/// are the last, the flow counts them here and nothing is dispatched: nobody is left who could wait for
+/// them.
 pub(super) fn cancel_members(
     draft: &mut Draft<'_>,
     members: &[ExecutionId],
@@ -186,16 +194,14 @@ pub(super) fn cancel_members(
     cx: &Cx<'_>,
 ) -> u32 {
     let FlowState::Cancelled { policy, .. } = draft.flow.state else { return 0 };
-    let told = !draft.flow.is_closed();
-    let mut cancelled = 0;
-    for id in members {
-        let Some(x) = draft.execution(*id).cloned() else { continue };
-        if !policy.ends(&x.state) {
-            continue;
-        }
-        cancelled += 1;
+    let known = members.iter().filter_map(|id| draft.execution(*id));
+    let ending: Vec<_> = known.filter(|x| policy.ends(&x.state)).cloned().collect();
+    let cancelled = u32::try_from(ending.len()).unwrap_or(u32::MAX);
+    let last = draft.flow.ended.total().checked_add(cancelled) == Some(draft.flow.nodes);
+    let told = policy != CancellationPolicy::All && !last;
+    for x in ending {
         draft.end(&x, with_flow(reason), reason, cx, told);
-        let ended = draft.execution(*id).map(|x| x.state.clone());
+        let ended = draft.execution(x.id).map(|x| x.state.clone());
         if let (false, Some(State::Terminal(terminal))) = (told, ended) {
             draft.count(&terminal);
         }

@@ -1,5 +1,6 @@
-//! Cancel members that a cancelled flow still owes, a bounded number of them. The last piece ends a flow
-//! that is cancelled with all its members.
+//! Cancel members that a cancelled flow still owes, a bounded number of them. The last piece says that a
+//! flow has ended that is cancelled with all its members; of any other, the piece that ends the last
+//! member that is left does.
 //!
 //! Those that ended meanwhile, or that the policy lets go on, are left as they are. Sent twice:
 //! the next ones, or nothing.
@@ -9,7 +10,7 @@ use super::graph::Draft;
 use super::{Again, COMMAND_BYTES, Decide, Repeat};
 use crate::command::Traffic;
 use crate::error::Rejection;
-use crate::flow::FlowState;
+use crate::flow::{CancellationPolicy, FlowState};
 use crate::fold::{Change, Cx, Effects, GraphEffects, Key, WorkingSet};
 use crate::ids::{ExecutionId, FlowId};
 use crate::limits::{CANCEL_CHUNK_MAX, Config};
@@ -31,8 +32,11 @@ pub struct OwedCancelled {
 }
 
 impl CancelOwed {
-    fn owed<'a>(&self, have: &'a WorkingSet) -> &'a [ExecutionId] {
-        have.graph.owed.get(&self.flow).map_or(&[], Vec::as_slice)
+    /// Those to cancel now, and whether more are owed.
+    fn owed<'a>(&self, have: &'a WorkingSet) -> (&'a [ExecutionId], bool) {
+        let owed = have.graph.owed.get(&self.flow).map_or(&[][..], Vec::as_slice);
+        let now = owed.len().min(CANCEL_CHUNK_MAX);
+        (&owed[..now], now < owed.len() || have.graph.owing.contains(&self.flow))
     }
 }
 
@@ -56,7 +60,7 @@ impl Decide for CancelOwed {
     fn keys(&self, have: &WorkingSet) -> Vec<Key> {
         let flow = self.flow;
         let mut keys = vec![Key::Flow(flow), Key::Backlog(flow), Key::Owed(flow)];
-        keys.extend(self.owed(have).iter().copied().map(Key::Execution));
+        keys.extend(self.owed(have).0.iter().copied().map(Key::Execution));
         keys
     }
 
@@ -68,23 +72,30 @@ impl Decide for CancelOwed {
         if !matches!(have.graph.backlogs.get(&self.flow), Some(Some(_))) {
             return Ok(Change::none(OwedCancelled { cancelled: 0, more: false }));
         }
-        let owed = self.owed(have);
-        let more = owed.len() >= CANCEL_CHUNK_MAX || have.graph.owing.contains(&self.flow);
+        let (owed, more) = self.owed(have);
         let paid = GraphEffects {
             backlog: (!more).then_some((self.flow, None)),
             owed: owed.iter().map(|id| (self.flow, *id, false)).collect(),
             ..GraphEffects::default()
         };
         let flow = have.graph.known_flow(self.flow);
-        let Some((flow, FlowState::Cancelled { reason, .. })) = flow.map(|f| (f, &f.state)) else {
+        let Some((flow, FlowState::Cancelled { policy, reason, .. })) = flow.map(|f| (f, &f.state))
+        else {
             // The flow is gone: nobody owes anything.
             let effects = Effects { graph: Some(Box::new(paid)), ..Effects::default() };
             return Ok(Change { reply: OwedCancelled { cancelled: 0, more }, effects });
         };
         let mut draft = Draft::new(have, flow, cx);
         let cancelled = cancel_members(&mut draft, owed, reason, cx);
-        if !more && draft.flow.is_closed() {
-            draft.tell_end();
+        match policy {
+            CancellationPolicy::All if more => {}
+            CancellationPolicy::All => draft.tell_end(),
+            // Whatever counted the last before said so.
+            CancellationPolicy::Pending | CancellationPolicy::FlowOnly => {
+                if draft.flow.ended != flow.ended {
+                    draft.finish_cancelled();
+                }
+            }
         }
         let mut change = draft.change(OwedCancelled { cancelled, more });
         if let Some(graph) = &mut change.effects.graph {

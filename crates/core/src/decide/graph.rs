@@ -13,8 +13,8 @@ use crate::error::{Code, Rejection};
 use crate::event::{Event, EventKind};
 use crate::execution::{AttemptRecord, CancelledBy, Ending, Execution, LeaseEnd, State, Terminal};
 use crate::flow::{
-    Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState, OnImpossible,
-    PendingCancel, Siblings, SiblingsReason, Verdict,
+    CancellationPolicy, Dispatch, Edge, EdgePolicy, EdgeState, Flow, FlowState, Group, GroupState,
+    OnImpossible, PendingCancel, Siblings, SiblingsReason, Verdict,
 };
 use crate::fold::{Blob, Change, Cx, Effects, GraphEffects, GroupKey, WorkingSet};
 use crate::ids::{EdgeId, ExecutionId, FlowId};
@@ -169,12 +169,14 @@ impl<'a> Draft<'a> {
         self.tell_end();
     }
 
-    /// Says that the flow has ended if it was cancelled, let members go on, and the last of them is
+    /// Says that the flow has ended if it was cancelled, not with all members, and the last of them is
     /// counted. Of one that was cancelled with all members, the commit that ended the last said so.
     pub fn finish_cancelled(&mut self) {
-        let goes_on =
-            matches!(self.flow.state, FlowState::Cancelled { .. }) && !self.flow.is_closed();
-        if goes_on && self.flow.ended.total() == self.flow.nodes {
+        let let_go_on = match self.flow.state {
+            FlowState::Cancelled { policy, .. } => policy != CancellationPolicy::All,
+            FlowState::Open | FlowState::Completed { .. } | FlowState::Failed { .. } => false,
+        };
+        if let_go_on && self.flow.ended.total() == self.flow.nodes {
             self.tell_end();
         }
     }

@@ -104,7 +104,7 @@ impl World {
             }
             Key::Owed(flow) => {
                 let owed = self.owed.iter().filter(|(of, _)| of == flow).map(|(_, id)| *id);
-                let owed = owed.take(CANCEL_CHUNK_MAX).collect();
+                let owed = owed.take(CANCEL_CHUNK_MAX + 1).collect();
                 self.rows.graph.owed.insert(*flow, owed);
             }
             Key::First(flow) => {

@@ -24,7 +24,7 @@ pub enum Wait {
 
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_mins(5);
-/// Members that are named when a flow was cancelled before.
+/// Members that are named when a cancellation is repeated.
 const NAMED_MAX: u32 = 1_000;
 
 /// What a cancellation did.
@@ -34,13 +34,13 @@ pub struct FlowCancellation {
     pub policy: CancellationPolicy,
     /// Why.
     pub reason: String,
-    /// The members concerned; at most the first thousand of all when it was cancelled before.
+    /// The members concerned; at most the first thousand of all when it is repeated.
     pub members: Vec<ExecutionId>,
-    /// How many they are; all of the flow when it was cancelled before.
+    /// How many they are; all of the flow when it is repeated.
     pub member_count: u64,
     /// Whether members are still being cancelled.
     pub scheduled: bool,
-    /// Whether it was cancelled before.
+    /// Whether a cancellation that ends as much was carried out before: nothing was done.
     pub repeated: bool,
 }
 

@@ -1,5 +1,6 @@
 -- Groups that have not fired, after a place (?5, ?6, ?7), and whether each waits for something
--- that has ended or is gone and that nobody is about to tell it, in a flow that is not closed, for
+-- that has ended or is gone and that nobody is about to tell it, in a flow that is not closed
+-- (cancelled with all members, or all are counted: only then there is a time to remove it), for
 -- some namespace (?2) or tag (?3, ?4) of the flow. It looks at so many (?1), stuck or not: nothing
 -- that works leaves one behind, and finding none must not mean looking at all.
 select
@@ -21,6 +22,7 @@ select
         select 1 from ff_flow_core f
         where f.partition_key = g.partition_key and f.flow_id = g.flow_id
             and coalesce(f.cancellation_policy, '') <> 'cancel_all'
+            and (f.cancellation_policy is null or f.trim_at_ms is null)
             and (?2 is null or f.namespace = ?2)
             and (?3 is null or exists (
                 select 1 from json_each(f.tags)

@@ -75,17 +75,17 @@ impl CancelFlowParams {
 pub struct CancelFlowAnswer {
     /// Whether its members have been dealt with.
     pub status: CancelFlowStatus,
-    /// What becomes of its members, as the first cancellation said.
+    /// What becomes of its members: the strongest policy that was carried out.
     #[schema(value_type = words::CancellationPolicy)]
     pub cancellation_policy: CancellationPolicy,
     /// Why, as the first cancellation said; `flow_cancelled` when it did not.
     pub reason: String,
-    /// How many members that concerned; all of them when it was cancelled before.
+    /// How many members that concerned; all of the flow when it is `repeated`.
     pub member_count: u64,
     /// The first thousand of these.
     #[schema(value_type = Vec<String>)]
     pub member_execution_ids: Vec<ExecutionId>,
-    /// Whether it was cancelled before.
+    /// Whether a cancellation that ends as much was carried out before: nothing was done.
     pub repeated: bool,
 }
 
