@@ -281,19 +281,24 @@ pub struct Backlog {
     pub requested_at: Millis,
 }
 
-/// How many members of a flow are in each public state.
+/// How many members of a flow are in each public state, and how many its joins spared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Buckets(pub std::collections::BTreeMap<PublicState, u64>);
+pub struct Buckets {
+    /// By state.
+    pub members: std::collections::BTreeMap<PublicState, u64>,
+    /// The sum of what each group spared ([`Group::spared`]).
+    pub spared: u64,
+}
 
 impl Buckets {
     /// How many are in `state`.
     pub fn of(&self, state: PublicState) -> u64 {
-        self.0.get(&state).copied().unwrap_or(0)
+        self.members.get(&state).copied().unwrap_or(0)
     }
 
     /// How many there are.
     pub fn total(&self) -> u64 {
-        self.0.values().sum()
+        self.members.values().sum()
     }
 
     /// What the members of a flow make of it while it is open.
@@ -304,7 +309,7 @@ impl Buckets {
             FlowState::Cancelled { .. } => return PublicFlowState::Cancelled,
             FlowState::Open => {}
         }
-        let ended: u64 = self.0.iter().filter(|(s, _)| s.is_terminal()).map(|(_, n)| n).sum();
+        let ended: u64 = self.members.iter().filter(|(s, _)| s.is_terminal()).map(|(_, n)| n).sum();
         let bad = [PublicState::Failed, PublicState::Cancelled, PublicState::Expired];
         if self.total() > 0 && ended == self.total() {
             // Stragglers that the engine cancelled are counted apart, once they are dispatched.

@@ -1223,6 +1223,7 @@ function flowHead({ flow, summary }) {
     el('div', { class: 'under' }, el('code', { class: 'whole-id' }, flow.flow_id), copyButton(flow.flow_id, 'the id')),
     el('dl', { class: 'facts' },
       fact('Members', `${whole.format(endedOf(flow))} of ${whole.format(flow.node_count)}`, 'ended'),
+      summary.spared_count > 0 ? fact('Spared', whole.format(summary.spared_count), 'go on for another join') : null,
       fact('Namespace', flow.namespace),
       fact('Created', when(flow.created_at), flow.creator_identity ? `by ${flow.creator_identity}` : ''),
       flow.ended_at ? fact('Ended', when(flow.ended_at), took) : fact('Running for', flowTook(flow))),

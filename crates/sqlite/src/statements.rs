@@ -35,8 +35,8 @@ statements! {
     lease { by_claim due insert next refile remove renew }
     list {
         attempts buckets consumers counts depths edges executions flow_partition flows groups
-        incoming lane lanes members outgoing own_waitpoints partition signals steps suspended tagged
-        waitpoints
+        incoming lane lanes members outgoing own_waitpoints partition signals spared steps suspended
+        tagged waitpoints
     }
     payload { insert load remove }
     queue { insert of_lane }

@@ -174,6 +174,9 @@ impl Page {
         let total = self.summary.total_members;
         let told = if total == 0 { String::new() } else { format!(": {}", counts(&self.summary)) };
         facts.push(("members", format!("{total}{told}")));
+        if let Some(spared) = spared_in_words(self.summary.spared_count) {
+            facts.push(("spared", spared));
+        }
         if let Some(reason) = &flow.cancel_reason {
             let policy = flow.cancellation_policy.map_or("", policy_in_words);
             facts.push(("why", format!("{}{policy}", clean(reason))));
@@ -245,6 +248,15 @@ fn join(group: &EdgeGroupSnapshot) -> Option<String> {
         (JoinKind::AllOf, _) => None,
         (JoinKind::AnyOf, _) => Some(format!("any of {total}")),
         (JoinKind::Quorum, k) => Some(format!("{} of {total}", k.unwrap_or(1))),
+    }
+}
+
+/// How many go on although a join fired that cancels what remains.
+fn spared_in_words(spared: u64) -> Option<String> {
+    match spared {
+        0 => None,
+        1 => Some("1 goes on because another join keeps it".to_owned()),
+        more => Some(format!("{more} go on because other joins keep them")),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use expect_test::{expect, expect_file};
 
-use crate::graphs::{GROWING, MEDIA, PARCEL, UNWANTED, member};
-use crate::stage::{Said, Served, Stage, ff, finish, uuid};
+use crate::graphs::{GROWING, MEDIA, PARCEL, SPARING, UNWANTED, member};
+use crate::stage::{Past, Said, Served, Stage, ff, finish, uuid};
 
 /// Without the minute that passes while the test runs.
 fn steady(said: Said) -> Said {
@@ -321,4 +321,16 @@ async fn a_server_says_the_same_of_flows_as_the_file_behind_it() {
         assert_eq!(plain(&here.out), plain(&there.out), "{arguments:?}");
         assert_eq!((here.err, here.code), (there.err, there.code), "{arguments:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flow_says_how_many_its_joins_spared() {
+    let stage = Stage::empty();
+    Past::open(&stage).sparing().await;
+    let shown = stage.ff(&["flow", "show", &SPARING.to_string()]).out;
+    let said = "  spared    1 goes on because another join keeps it\n";
+    assert!(shown.contains(said), "{shown}");
+    let read = stage.ff(&["flow", "show", "-o", "json", &SPARING.to_string()]).out;
+    let read: serde_json::Value = serde_json::from_str(&read).unwrap();
+    assert_eq!(read["summary"]["spared_count"], 1);
 }

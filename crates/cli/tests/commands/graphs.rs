@@ -14,6 +14,8 @@ pub const PARCEL: FlowId = FlowId(uuid(101));
 pub const MEDIA: FlowId = FlowId(uuid(102));
 /// Nobody wants it.
 pub const UNWANTED: FlowId = FlowId(uuid(103));
+/// One of its joins spared a member for another.
+pub const SPARING: FlowId = FlowId(uuid(105));
 /// Not sealed.
 pub const GROWING: FlowId = FlowId(uuid(104));
 
@@ -52,6 +54,15 @@ impl Past {
         self.clock.advance(10);
         let growing = json!({"flow_kind": "growing", "nodes": [node("seed")], "seal": false});
         self.submit(GROWING, growing).await;
+    }
+
+    /// Only the flow in which `b` was enough for `j`, and `a` goes on because `k` waits for it.
+    pub async fn sparing(self) {
+        let nodes: Vec<_> = ["a", "b", "k"].map(node).into_iter().chain([joined("j", 1)]).collect();
+        let ends = [("a", "j"), ("b", "j"), ("a", "k")];
+        let edges = ends.map(|(from, to)| edge(from, to, "success_only"));
+        self.submit(SPARING, json!({"flow_kind": "sparing", "nodes": nodes, "edges": edges})).await;
+        self.work("b", 10).await;
     }
 
     async fn submit(&self, flow: FlowId, graph: Value) {

@@ -242,7 +242,10 @@ impl Past {
         self.step(held, 0, "validate", 60).await;
         self.step(held, 1, "charge the card", 400).await;
         let until = self.engine.server_time_ms().await.unwrap().plus(1_500);
-        self.record(held, (2, StepKind::Sleep, "sleep"), 0, until.to_string()).await;
+        let sleep = step((2, StepKind::Sleep, "sleep"), until.to_string());
+        let sleep = Step { outcome: StepOutcome::Open, time: Some(until), ..sleep };
+        let (id, fence) = held;
+        self.engine.record_steps(RecordSteps { id, fence, steps: vec![sleep] }).await.unwrap();
         self.engine.delay_execution(held.0, held.1, until).await.unwrap();
         self.clock.advance(1_550);
         let held = self.claim("orders").await;
@@ -291,8 +294,7 @@ impl Past {
 /// A step that took no time.
 pub fn step((number, kind, name): (u32, StepKind, &str), result: String) -> Step {
     let encoding = Some("json".parse().unwrap());
-    let (name, bytes) = (name.parse().unwrap(), Bytes::from(result));
-    Step { number, kind, name, ran_ms: 0, encoding, bytes }
+    Step { kind, encoding, ..Step::run(number, name.parse().unwrap(), Bytes::from(result)) }
 }
 
 pub fn id(number: u128) -> ExecutionId {

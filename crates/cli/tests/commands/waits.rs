@@ -89,7 +89,9 @@ impl Past {
         };
         let question = (1, StepKind::Wait, "publish");
         let asked = json!({"suspension_id": uuid(7)}).to_string();
-        let steps = vec![step(question, asked)];
+        let operation = "1".parse().ok();
+        let outcome = StepOutcome::Open;
+        let steps = vec![Step { operation, outcome, ..step(question, asked) }];
         let reason = SuspensionReason::WaitingForApproval;
         let ask = asking(held, condition, reason, &[(105, "publish")]);
         self.suspend(Suspend { steps, ..ask }).await;
@@ -107,7 +109,9 @@ impl Past {
         let held = self.claim("review").await;
         let answer = json!({"how": "resumed",
             "signals": [{"signal_name": "approved", "source_identity": "ann"}]});
-        self.record(held, (2, StepKind::Wait, "publish"), 0, answer.to_string()).await;
+        let answer = step((2, StepKind::Wait, "publish"), answer.to_string());
+        let steps = vec![Step { operation: "1".parse().ok(), ..answer }];
+        self.engine.record_steps(RecordSteps { id: held.0, fence: held.1, steps }).await.unwrap();
         self.step(held, 3, "publish it", 200).await;
         self.engine.complete_execution(held.0, held.1, None).await.unwrap();
         self.clock.advance(10);

@@ -11,10 +11,10 @@ use ff_core::decide::sibling_reconcile::{ReconcileSiblings, SiblingsReconciled};
 use ff_core::error::Code;
 use ff_core::event::EventKind;
 use ff_core::execution::CancelledBy;
-use ff_core::flow::{Ended, FlowWord, GroupWord, SiblingsReason};
+use ff_core::flow::{CancellationPolicy, Ended, FlowWord, GroupWord, SiblingsReason};
 use ff_core::policy::Policy;
 use ff_core::state::{PublicState, TerminalOutcome};
-use ff_core::view::EdgeGroupSnapshot;
+use ff_core::view::{EdgeGroupSnapshot, FlowSummary};
 use ff_core::{ExecutionId, FlowId};
 use serde_json::json;
 
@@ -38,6 +38,11 @@ fn sparing(cancelled: u32, spared: u32) -> Reply {
 async fn spared(w: &World, flow: FlowId, id: ExecutionId) -> u32 {
     let group = w.group(flow, id).await;
     EdgeGroupSnapshot::of(&group, &w.flow(flow).await).spared_count
+}
+
+/// How many the summary of a flow counts.
+async fn spared_in_all(w: &World, flow: FlowId) -> u64 {
+    FlowSummary::of(&w.flow(flow).await, &w.buckets(flow).await, w.now()).spared_count
 }
 
 async fn is_cancelled_for(w: &World, id: ExecutionId, reason: &str) {
@@ -222,6 +227,43 @@ pub async fn a_sibling_that_another_waits_for_is_spared(w: Arc<World>) {
     w.dispatch().await;
     let flow = w.flow(flow).await;
     assert_eq!((flow.state.word(), flow.ended), (FlowWord::Completed, Ended { well: 4, badly: 0 }));
+}
+
+/// The summary counts what each join spared and has not ended since. Edges of a join that has not dealt
+/// with its siblings, and of other flows, are not counted.
+pub async fn the_summary_counts_what_was_spared(w: Arc<World>) {
+    let sketch = w.sketch("a>i b>i c>i a>j b>j a>k b>l m>n");
+    let drawn = sketch.join("i", any_of()).join("j", any_of()).submit().await;
+    let other = w.sketch("a>j b>j a>k").join("j", any_of()).submit().await;
+    let (flow, [a, b, c]) = (drawn.flow, drawn.ids(["a", "b", "c"]));
+    assert_eq!(spared_in_all(&w, flow).await, 0, "nothing fired");
+    w.succeed(c).await;
+    w.dispatch().await;
+    assert_eq!(spared_in_all(&w, flow).await, 0, "its siblings are still to be cancelled");
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(0, 2))]);
+    assert_eq!(spared_in_all(&w, flow).await, 2);
+    let fence = w.start(a).await;
+    w.succeed(b).await;
+    w.dispatch().await;
+    assert_eq!(w.tick(Duty::EdgeCancelDispatcher).await, [Ok(sparing(0, 1))]);
+    let each = [spared(&w, flow, drawn.id("i")).await, spared(&w, flow, drawn.id("j")).await];
+    assert_eq!((each, spared_in_all(&w, flow).await), ([1, 1], 2), "two joins spared it");
+    assert_eq!(spared_in_all(&w, other.flow).await, 0);
+    w.complete(a, fence).await.expect("it is held");
+    w.dispatch().await;
+    assert_eq!(spared_in_all(&w, flow).await, 0, "it has ended");
+}
+
+/// Of a flow that is cancelled with all its members, nothing goes on.
+pub async fn nothing_stays_spared_in_a_cancelled_flow(w: Arc<World>) {
+    let drawn = w.sketch("a>j b>j a>k").join("j", any_of()).submit().await;
+    let (flow, j) = (drawn.flow, drawn.id("j"));
+    w.succeed(drawn.id("b")).await;
+    w.dispatch().await;
+    w.tick(Duty::EdgeCancelDispatcher).await;
+    assert_eq!((spared(&w, flow, j).await, spared_in_all(&w, flow).await), (1, 1));
+    w.cancel_flow(flow, CancellationPolicy::All).await.expect("it is open");
+    assert_eq!((spared(&w, flow, j).await, spared_in_all(&w, flow).await), (0, 0));
 }
 
 /// What is cancelled with the others keeps no sibling: one that only it waited for goes too, at any

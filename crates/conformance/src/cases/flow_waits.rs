@@ -24,8 +24,8 @@ pub async fn a_suspended_member_holds_up_what_waits_for_it(w: Arc<World>) {
     let mailbox = suspended(&w, &drawn, "a").await;
     assert!(w.dispatch().await.is_empty());
     let buckets = w.buckets(drawn.flow).await;
-    assert_eq!(buckets.0.get(&PublicState::Suspended), Some(&1));
-    assert_eq!(buckets.0.values().sum::<u64>(), 2);
+    assert_eq!(buckets.members.get(&PublicState::Suspended), Some(&1));
+    assert_eq!(buckets.total(), 2);
     w.deliver(mailbox.signal(&w, "go")).await;
     let fence = w.take(drawn.id("a")).await.leased.fence;
     w.complete(drawn.id("a"), fence).await.expect("it is held");

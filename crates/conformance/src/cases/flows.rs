@@ -162,6 +162,8 @@ macro_rules! flow_suite {
                 a_group_without_siblings_left_is_drained
                 a_group_that_fired_keeps_what_it_lets_run
                 a_sibling_that_another_waits_for_is_spared
+                the_summary_counts_what_was_spared
+                nothing_stays_spared_in_a_cancelled_flow
                 a_sibling_is_not_spared_for_one_that_goes_too
                 a_sibling_is_spared_for_one_that_is_spared
                 a_sibling_is_not_spared_for_one_that_ended
@@ -208,9 +210,9 @@ macro_rules! flow_suite {
             }
             flow_large {
                 a_large_flow_is_cancelled_in_pieces
+                the_last_piece_ends_a_large_flow
                 a_stronger_cancellation_takes_over_what_is_owed
                 a_large_cancellation_leaves_attempts_alone
-                the_last_piece_ends_a_large_flow
                 what_a_batch_owes_is_not_forgotten_in_it
                 an_edge_before_too_much_is_not_verified
             }
@@ -260,13 +262,13 @@ macro_rules! flow_suite {
             }
             flow_unskip {
                 what_was_skipped_waits_again
+                a_repeated_replay_names_no_members
                 a_replay_alone_leaves_what_was_skipped
                 what_others_made_impossible_stays_impossible
                 what_fired_stays_fired
                 a_completed_flow_waits_for_its_failure_again
                 a_skip_that_was_not_told_is_taken_back
                 what_has_no_replay_left_stays_skipped
-                a_repeated_replay_names_no_members
                 a_skipped_member_takes_back_its_own_skips
                 what_is_not_at_hand_waits_again_later
                 what_is_not_at_hand_stays_skipped_with_its_upstream

@@ -310,9 +310,11 @@ impl Tables {
                 cut(rows.filter(|(place, _)| after(place)).collect(), page, Rows::Executions)
             }
             Query::Buckets(flow) => {
-                let mut buckets = Buckets::default();
+                let own = self.groups.values().filter(|group| group.flow == *flow);
+                let spared = own.map(|group| u64::from(group.spared())).sum();
+                let mut buckets = Buckets { spared, ..Buckets::default() };
                 for x in self.executions.values().filter(|x| x.flow() == Some(*flow)) {
-                    *buckets.0.entry(public_state(x, now)).or_default() += 1;
+                    *buckets.members.entry(public_state(x, now)).or_default() += 1;
                 }
                 Listing { rows: Rows::Buckets(buckets), next: None }
             }

@@ -134,7 +134,7 @@ impl EdgeGroupSnapshot {
             running_count: group.counters.running(),
             group_state: if cancelled { GroupWord::Cancelled } else { state },
             cancel_siblings_reason: group.siblings.map(|siblings| siblings.reason),
-            spared_count: group.spared(),
+            spared_count: if flow.is_closed() { 0 } else { group.spared() },
         }
     }
 }
@@ -195,7 +195,7 @@ pub struct FlowSummary {
     pub flow_id: FlowId,
     /// What its members make of it.
     pub public_flow_state: PublicFlowState,
-    /// How many there are: the sum of all below.
+    /// How many there are: the sum of those in each state below.
     pub total_members: u64,
     /// Ended successfully.
     pub members_completed: u64,
@@ -217,6 +217,9 @@ pub struct FlowSummary {
     pub members_waiting_children: u64,
     /// Wait for a signal, an operator or a time.
     pub members_suspended: u64,
+    /// Members that go on although a join fired that cancels what remains, because another keeps them:
+    /// the sum of `spared_count` over the groups. One that two joins spared counts twice.
+    pub spared_count: u64,
     /// When this was so.
     pub as_of: Millis,
 }
@@ -239,6 +242,7 @@ impl FlowSummary {
             members_delayed: of(PublicState::Delayed),
             members_waiting_children: of(PublicState::WaitingChildren),
             members_suspended: of(PublicState::Suspended),
+            spared_count: if flow.is_closed() { 0 } else { buckets.spared },
             as_of,
         }
     }

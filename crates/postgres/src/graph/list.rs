@@ -100,19 +100,22 @@ pub async fn members(
     load_found(connections, found, page).await
 }
 
-/// How many members of a flow are in each public state.
+/// How many members of a flow are in each public state, and how many its groups spared.
 pub async fn buckets(
     connections: &Connections,
     flow: FlowId,
     now: Millis,
 ) -> Result<Listing, StoreError> {
-    let params = Params::new().flow(flow).number(now.0);
+    let of_flow = || Params::new().flow(flow);
     let mut buckets = Buckets::default();
-    for row in connections.read(list::buckets, params).await? {
+    for row in connections.read(list::buckets, of_flow().number(now.0)).await? {
         let mut r = Reader::new(&row);
         let state = read_state(&mut r)?;
         let count: u64 = number("count", r.take("count")?)?;
-        *buckets.0.entry(state).or_default() += count;
+        *buckets.members.entry(state).or_default() += count;
+    }
+    for row in connections.read(list::spared, of_flow()).await? {
+        buckets.spared += number::<u64>("spared", Reader::new(&row).take("spared")?)?;
     }
     Ok(Listing { rows: Rows::Buckets(buckets), next: None })
 }

@@ -206,6 +206,23 @@ async fn a_join_lets_go_when_enough_has_ended_and_cancels_the_rest() {
 }
 
 #[tokio::test]
+async fn a_summary_counts_what_was_spared_for_another_node() {
+    let site = Site::open().await;
+    let flow = flow_id(1);
+    let end = joining("end", json!({"kind": "any_of"}));
+    let nodes = [node("a"), node("b"), end, node("other")];
+    submit(&site, 1, &nodes, &edges(&[("a", "end"), ("b", "end"), ("a", "other")])).await;
+    let summary = flow_path(flow, "/summary");
+    assert_eq!(site.get(&summary).await.body["spared_count"], 0);
+    let claims = [site.claim().await, site.claim().await];
+    let b = claims.iter().find(|claim| claim["node"] == "b").unwrap();
+    site.post(&path(member(flow, "b"), "/complete"), json!({"fence": b["fence"]})).await;
+    site.dispatch().await;
+    let seen = site.get(&summary).await.body;
+    assert_eq!([&seen["spared_count"], &seen["members_active"]], [&json!(1), &json!(1)]);
+}
+
+#[tokio::test]
 async fn whoever_waits_for_a_flow_is_told_when_it_has_ended() {
     let site = Site::open().await;
     let flow = flow_id(1);

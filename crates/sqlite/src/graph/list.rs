@@ -5,6 +5,7 @@ use ff_core::execution::Execution;
 use ff_core::flow::{Buckets, Flow};
 use ff_core::ids::{ExecutionId, FlowId};
 use ff_core::query::{After, Direction, FlowSearch, Listing, Page, Query, Rows};
+use ff_core::row::number;
 use ff_core::time::Millis;
 use rusqlite::{Transaction, params};
 
@@ -128,9 +129,12 @@ fn buckets(tx: &Transaction<'_>, flow: FlowId, now: Millis) -> Result<Buckets, S
         let mut r = Reader::new(row);
         read_state(&mut r)
     })?;
-    let mut buckets = Buckets::default();
+    let spared: Vec<u64> = all(tx, list::spared, (partition, uuid), |row| {
+        number("spared", Reader::new(row).take("spared")?)
+    })?;
+    let mut buckets = Buckets { spared: spared.into_iter().sum(), ..Buckets::default() };
     for (state, count) in counted {
-        *buckets.0.entry(state).or_default() += count;
+        *buckets.members.entry(state).or_default() += count;
     }
     Ok(buckets)
 }

@@ -120,7 +120,7 @@ pub struct FlowSummary {
     /// What its members make of it.
     #[schema(value_type = words::PublicFlowState)]
     pub public_flow_state: PublicFlowState,
-    /// How many there are: the sum of all below.
+    /// How many there are: the sum of those in each state below.
     pub total_members: u64,
     /// Ended successfully.
     pub members_completed: u64,
@@ -142,6 +142,10 @@ pub struct FlowSummary {
     pub members_waiting_children: u64,
     /// Wait for signals, for an operator or for a time.
     pub members_suspended: u64,
+    /// Members that go on although a join fired that cancels what remains, because another keeps them:
+    /// the sum of `spared_count` over the groups. One that two joins spared counts twice.
+    #[serde(default)]
+    pub spared_count: u64,
     /// When this was so.
     #[schema(value_type = i64)]
     pub as_of: Millis,
@@ -208,6 +212,7 @@ impl From<view::FlowSummary> for FlowSummary {
             members_delayed: summary.members_delayed,
             members_waiting_children: summary.members_waiting_children,
             members_suspended: summary.members_suspended,
+            spared_count: summary.spared_count,
             as_of: summary.as_of,
         }
     }
@@ -307,7 +312,8 @@ mod tests {
     #[test]
     fn a_summary_is_written_as_the_engine_writes_it_and_reads_back() {
         let counts = PublicState::ALL.iter().zip(1..).map(|(state, count)| (*state, count));
-        let viewed = view::FlowSummary::of(&flow(), &Buckets(counts.collect()), Millis(9));
+        let buckets = Buckets { members: counts.collect(), spared: 11 };
+        let viewed = view::FlowSummary::of(&flow(), &buckets, Millis(9));
         let own = serde_json::to_value(&viewed).unwrap();
         let sent = FlowSummary::from(viewed);
         assert_eq!(serde_json::to_value(&sent).unwrap(), own);

@@ -105,6 +105,7 @@ pub const HOT: &[(&str, By)] = &[
     ("list/own_waitpoints", By::Readers),
     ("list/partition", By::Readers),
     ("list/signals", By::Readers),
+    ("list/spared", By::Readers),
     ("list/steps", By::Readers),
     ("list/suspended", By::Readers),
     ("list/tagged", By::Readers),
