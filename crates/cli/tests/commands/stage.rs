@@ -15,7 +15,7 @@ use ff_core::decide::fail::Fail;
 use ff_core::decide::steps::RecordSteps;
 use ff_core::execution::Worker;
 use ff_core::policy::{FailureClass, Policy};
-use ff_core::step::{Step, StepKind};
+use ff_core::step::{Step, StepKind, StepOutcome};
 use ff_core::{ClaimAsk, ExecutionId, Fence, Millis};
 use ff_engine::Engine;
 use serde_json::json;

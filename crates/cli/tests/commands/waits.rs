@@ -2,8 +2,9 @@
 
 use ff_core::condition::{ResumeCondition, Word};
 use ff_core::decide::create_waitpoint::CreateWaitpoint;
+use ff_core::decide::steps::RecordSteps;
 use ff_core::decide::suspend::{Binding, Suspend};
-use ff_core::step::StepKind;
+use ff_core::step::{Step, StepKind, StepOutcome};
 use ff_core::suspension::{RequestedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::{ExecutionId, Fence};
 use ff_engine::Decision;

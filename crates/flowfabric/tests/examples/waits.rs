@@ -407,12 +407,13 @@ async fn a_replay_waits_anew() {
 #[tokio::test]
 async fn a_wait_that_makes_no_sense_is_an_error_and_loses_nothing() {
     async fn wait(ctx: Context, (): ()) -> Result<bool> {
-        let found = ctx.random().await;
+        let number = || std::future::ready(Err::<(), _>(Error::transient(Uuid::now_v7())));
+        let found = ctx.step("number", number).await.unwrap_err().to_string();
         let refused = ctx.wait_for::<u32>("number").count(0, Distinct::Signals).await;
         assert!(refused.unwrap_err().is(Code::InvalidInput));
         ctx.step("rest on it", async || Ok::<_, Error>(())).await?;
-        let seen = ctx.state::<Mutex<Vec<u64>>>();
-        seen.lock().unwrap().push(found);
+        let seen = ctx.state::<Mutex<Vec<String>>>();
+        seen.lock().unwrap().push(found.clone());
         if ctx.attempt_index() == 0 {
             return Err("once more".into());
         }
@@ -421,10 +422,10 @@ async fn a_wait_that_makes_no_sense_is_an_error_and_loses_nothing() {
     }
     for at in every_place() {
         let place = at.open().await;
-        let worker = place.fabric.worker("default").state(Mutex::<Vec<u64>>::default());
+        let worker = place.fabric.worker("default").state(Mutex::<Vec<String>>::default());
         let running = worker.handle("wait", wait).start().unwrap();
         let made = place.fabric.create("wait", ()).retries(1).await.unwrap();
-        assert!(made.result::<bool>().await.unwrap(), "{at:?}: the same number");
+        assert!(made.result::<bool>().await.unwrap(), "{at:?}: the same failure");
         running.stop().await.unwrap();
     }
 }
