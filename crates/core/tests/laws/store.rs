@@ -89,7 +89,7 @@ impl Store {
         self.executions.remove(&id);
         self.attempts.retain(|(owner, _), _| *owner != id);
         self.blobs.retain(|at, _| at.execution() != id);
-        self.events.retain(|event| event.subject() != id);
+        self.events.retain(|event| event.execution != Some(id));
     }
 
     /// An execution as it is read back: a renewal wrote only its lease.

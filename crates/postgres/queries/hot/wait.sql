@@ -1,8 +1,9 @@
 -- Suspends, tells and ends executions, in one statement that is its own transaction: with their
 -- leases, steps, suspensions, waitpoints and signals, their places and timers, and what happened.
 -- Executions are locked before their leases, as everywhere. If one is not as it was decided on ($12,
--- $13), the key that signs ($15, if it matters) is not the one that was installed then ($16), or a claim
--- that is granted something is not free, as lease/free.sql says, it divides by zero, and nothing is done: also no number is taken, for what nobody reads is written last.
+-- $13), the key that signs ($15, if it matters) is not the one that was installed then ($16), or another
+-- transaction serves a claim that is granted something, as lease/serving.sql says, it divides by zero,
+-- and nothing is done: also no number is taken, for what nobody reads is written last.
 -- Says where the executions stand.
 --
 -- Executions are found by their key and not by where they stand: that lets the server clear their page
@@ -50,12 +51,8 @@ with put as (
         and not exists (
             select from unnest($3::ff_lease_row[]) i
             where not pg_try_advisory_xact_lock(
-                    hashtextextended(current_schema() || i.claim_id::text, 0)
-                )
-                or exists (
-                    select from ff_lease l
-                    where l.claim_id = i.claim_id and l.until_ms > i.acquired_at_ms
-                )
+                hashtextextended(current_schema() || i.claim_id::text, 0)
+            )
         )
     )::integer as held
 ), leased as (

@@ -1,4 +1,4 @@
--- Locks claims ($1) for which a batch leases what it creates or releases, as lease/serving.sql does. If
+-- Locks claims ($1) for which a batch leases what it creates, as lease/serving.sql does. If
 -- another transaction serves one of them, or one holds a lease at this time ($2), it divides by zero:
 -- its caller has repeated it elsewhere, and would not hear of what is leased here.
 select 1 / (not exists (

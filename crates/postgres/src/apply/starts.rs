@@ -2,11 +2,11 @@
 //! process.
 //!
 //! The caller of such a claim may have repeated it at another process by then. A lease is taken under a
-//! claim only by the transaction that has locked the claim, and a start only if the claim holds nothing
-//! yet. Otherwise two processes would lease work under one claim, of which its caller hears of one, and
-//! the other would lie until its lease ran out if its process died before it gave it back.
+//! claim only by the transaction that has locked the claim, and what is created is leased only under one
+//! that holds nothing yet. Otherwise two processes would lease work under one claim, of which its caller
+//! hears of one, and the other would lie until its lease ran out if its process died before it gave it back.
 //!
-//! A guard sees to that. If it fails, the batch is tried again without its starts: what they would have
+//! Guards see to that. If one fails, the batch is tried again without its starts: what they would have
 //! leased is filed in its queue, where every claim finds it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +22,9 @@ use crate::codec::Params;
 use crate::connection::Step;
 use crate::statements::lease;
 
-/// The commands of a batch that start something, with their claims, by their place in the batch.
-pub struct Starts(BTreeMap<usize, Uuid>);
+/// The commands of a batch that start something, with their claims and whether that is created here, by
+/// their place in the batch.
+pub struct Starts(BTreeMap<usize, (Uuid, bool)>);
 
 impl Starts {
     /// A claim of an execution that the batch does not create is no start: its caller names what it wants.
@@ -34,28 +35,32 @@ impl Starts {
             match command {
                 Command::Create(create) => drop(created.insert(create.id)),
                 Command::Claim(claim) if created.contains(&claim.id) => {
-                    starts.insert(at, claim.claim_id);
+                    starts.insert(at, (claim.claim_id, true));
                 }
-                Command::StartReleased(start) => drop(starts.insert(at, start.ask.claim_id)),
+                Command::StartReleased(start) => {
+                    starts.insert(at, (start.ask.claim_id, false));
+                }
                 _ => {} // not ours: the others start nothing
             }
         }
         Self(starts)
     }
 
-    /// The guard, if `set` grants leases to any of them.
+    /// The guard of those that are created, if `set` grants leases to any. The others are guarded where
+    /// their leases are inserted.
     pub fn guard(&self, set: &WriteSet, now: Millis) -> Option<Step<'static>> {
         let granted = set.leases.iter().filter(|write| write.before.is_none());
         let granted = granted.filter_map(|write| Some(write.after.as_ref()?.lease.claim_id));
         let granted: BTreeSet<_> = granted.collect();
-        let claims: BTreeSet<_> = self.0.values().filter(|id| granted.contains(id)).collect();
-        let params = || Params::new().all(claims.iter().map(|id| **id), Type::UUID_ARRAY);
+        let created = self.0.values().filter(|(_, created)| *created).map(|(claim, _)| *claim);
+        let claims: BTreeSet<_> = created.filter(|claim| granted.contains(claim)).collect();
+        let params = || Params::new().all(claims.iter().copied(), Type::UUID_ARRAY);
         (!claims.is_empty()).then(|| Step::Run(lease::free, params().number(now.0)))
     }
 
     /// Refuses all of them.
     pub fn refuse(&self, refused: &mut BTreeMap<usize, Rejection>) {
-        for (at, claim) in &self.0 {
+        for (at, (claim, _)) in &self.0 {
             let said = format!("nothing is started for the claim {claim}: others are in the way");
             refused.insert(*at, Rejection::new(Code::ExecutionNotLeaseable, said));
         }

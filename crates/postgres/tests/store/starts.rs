@@ -7,7 +7,7 @@ use std::time::Duration;
 use ff_backend_postgres::Options;
 use ff_conformance::World;
 use ff_core::backend::{ClaimAsk, Duty};
-use ff_core::command::{Command, Outcome, Reply};
+use ff_core::command::{Command, Outcome};
 use ff_core::decide::create::Create;
 use ff_core::decide::start_released::StartReleased;
 use ff_core::state::PublicState;
@@ -85,6 +85,32 @@ async fn nothing_is_started_for_a_claim_that_another_process_serves() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_member_is_started_for_a_claim_that_another_process_serves() {
+    let stores = Stores::new();
+    let (here, line) = (stores.open().await, Line::new().await);
+    let there = Arc::new(stores.world(Options { url: line.url(), ..stores.options() }).await);
+    let db = stores.connect().await;
+    let drawn = here.sketch("a>b").submit().await;
+    here.succeed(drawn.id("a")).await;
+    let asked = ask("default", 1);
+    line.stall("ready/head", 1, LATE);
+    let (repeat, of) = (Arc::clone(&there), asked.clone());
+    let repeat = tokio::spawn(async move { ids(&repeat, &of).await });
+    is_served(&stores, &db, &asked).await;
+    let due = here.due(Duty::CompletionDispatch, 10).await.commands;
+    let start = StartReleased { ask: asked.clone() };
+    let batch = due.into_iter().chain([start.into()]).collect();
+    let outcomes = here.store.backend.apply(batch).await.unwrap();
+    assert!(!repeat.is_finished(), "it was served meanwhile");
+    let refused = outcomes[1].as_ref().unwrap_err();
+    assert_eq!(refused.code, Code::ExecutionNotLeaseable);
+    // Whether the repeat or the next claim finds it, one of them does.
+    let found = repeat.await.unwrap();
+    let next = ids(&here, &ask("default", 1)).await;
+    assert_eq!([found, next].concat(), [drawn.id("b")]);
+}
+
 #[tokio::test]
 async fn nothing_is_started_for_a_claim_that_was_given_something_elsewhere() {
     let stores = Stores::new();
@@ -97,19 +123,6 @@ async fn nothing_is_started_for_a_claim_that_was_given_something_elsewhere() {
         is_filed(&here, new.id, outcomes).await;
         assert_eq!(ids(&here, &asked).await, [found], "that is all it holds");
     }
-    // Nor is a member of a flow that is released.
-    let drawn = here.sketch("a>b").submit().await;
-    let asked = ask("default", 1);
-    assert_eq!(ids(&there, &asked).await, [drawn.id("a")]);
-    let other = here.sketch("a>b").submit().await;
-    here.succeed(other.id("a")).await;
-    let due = here.due(Duty::CompletionDispatch, 10).await.commands;
-    let start = StartReleased { ask: asked.clone() };
-    let batch = due.into_iter().chain([start.into()]).collect();
-    let outcomes = here.store.backend.apply(batch).await.unwrap();
-    assert!(!matches!(&outcomes[1], Ok(Reply::StartReleased(given)) if !given.is_empty()));
-    assert_eq!(here.state(other.id("b")).await, PublicState::Waiting);
-    assert_eq!(ids(&here, &asked).await, [drawn.id("a")]);
 }
 
 /// The repeat is told that its first try is under way, and finds what that leased.
