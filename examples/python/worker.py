@@ -19,7 +19,8 @@ class Job:
     def __init__(self, work):
         self.work, self.path, self.next = work, f"/v1/executions/{work['execution_id']}", 0
         recorded = call(self.path + "/steps?limit=1000")["steps"] if work["may_have_steps"] else []
-        self.journal = {step["operation"]: step for step in recorded if "operation" in step}
+        self.journal = {step.get("operation", str(step["number"])): step
+                        for step in recorded if step["kind"] == "run"}
         self.number = max((step["number"] + 1 for step in recorded), default=0)
 
     def step(self, name, run):

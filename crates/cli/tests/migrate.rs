@@ -6,8 +6,13 @@ use std::process::Command;
 use tokio_postgres::{Client, NoTls};
 
 /// The migrations of a file, in order.
-const OF_A_FILE: &[(u32, &str)] =
-    &[(1, "executions"), (2, "flows"), (3, "suspensions"), (4, "result_digests")];
+const OF_A_FILE: &[(u32, &str)] = &[
+    (1, "executions"),
+    (2, "flows"),
+    (3, "suspensions"),
+    (4, "result_digests"),
+    (5, "step_outcomes"),
+];
 /// The migrations of a schema on PostgreSQL.
 const OF_A_SCHEMA: &[(u32, &str)] = &[
     (1, "executions"),
@@ -17,6 +22,7 @@ const OF_A_SCHEMA: &[(u32, &str)] = &[
     (5, "leaner_rows"),
     (6, "lean_waits"),
     (7, "result_digests"),
+    (8, "step_outcomes"),
 ];
 
 /// Runs `ff migrate` and compares all it says; names of databases stand as `<database>`.

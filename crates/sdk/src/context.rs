@@ -23,12 +23,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::fabric::{Fabric, Input, Inputs, Report, Work};
-use crate::journal::{Journal, Kept, Operation};
+use crate::journal::{Journal, Operation};
 use crate::pauses::persistently;
 use crate::step::{StepCall, StepFn, digest, token};
 
 pub use waits::{ApprovalCall, Decision, Place, SuspendCall, Voice, WaitFor, Waited};
 pub use waits::{Waitpoint, WaitpointCall, is_wait_timeout};
+
+/// Steps that one command carries, at most, and bytes of their results if they are several.
+const RECORD_STEPS_MAX: usize = 500;
+const RECORD_BYTES_MAX: usize = 512 << 10;
 
 /// State that handlers share, by type.
 pub type Shared = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -207,12 +211,13 @@ impl Context {
         let (delay_until, steps) = match begun {
             Some(until) if until <= now => return self.0.journal.see(until),
             // Woken too early, as by a replay.
-            Some(until) => (until, Vec::new()),
+            Some(until) => (until, self.few_kept().await),
             None => {
                 let until = until(now);
                 let step = self.0.journal.step(&operation, (StepOutcome::Open, 0), &until);
                 let step = Step { time: Some(until), ..self.or_stop(step).await };
-                (until, self.0.journal.with(step))
+                self.few_kept().await;
+                (until, self.0.journal.with_all(step))
             }
         };
         let (id, fence) = self.held();
@@ -260,24 +265,43 @@ impl Context {
         self.record_all(self.0.journal.with(step)).await;
     }
 
-    /// Keeps a step until something follows, or there are many.
-    pub(crate) async fn keep(&self, step: Step) {
-        if self.0.journal.keep(step) == Kept::Many {
-            self.record_all(self.0.journal.kept()).await;
-        }
-    }
-
     async fn record_all(&self, steps: Vec<Step>) {
         let (id, fence) = self.held();
-        let record = RecordSteps { id, fence, steps };
-        let report = || self.0.fabric.report(Report::Steps(record.clone()));
-        self.or_stop(persistently(report).await).await;
-        self.0.journal.recorded(&record.steps);
+        let mut rest = &steps[..];
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |step: &&Step| {
+                bytes += step.bytes.len();
+                bytes <= RECORD_BYTES_MAX
+            };
+            let count = rest.iter().take(RECORD_STEPS_MAX).take_while(fits).count().max(1);
+            let (now, later) = rest.split_at(count);
+            let record = RecordSteps { id, fence, steps: now.to_vec() };
+            let report = || self.0.fabric.report(Report::Steps(record.clone()));
+            self.or_stop(persistently(report).await).await;
+            self.0.journal.recorded(now);
+            rest = later;
+        }
+        // The handler sees them as a later run will, and their time.
+        steps.into_iter().for_each(|step| self.0.journal.learn(step));
     }
 
-    /// Records what could come out otherwise when it is done again, before an effect rests on it.
-    pub(crate) async fn record_what_is_unsure(&self) {
-        let steps = self.0.journal.unsure();
+    /// What is kept, if a command has room for it; else it is recorded by itself.
+    pub(crate) async fn few_kept(&self) -> Vec<Step> {
+        let kept = self.0.journal.kept();
+        if kept.len() <= RECORD_STEPS_MAX
+            && kept.iter().map(|step| step.bytes.len()).sum::<usize>() <= RECORD_BYTES_MAX
+        {
+            return kept;
+        }
+        self.record_all(kept).await;
+        Vec::new()
+    }
+
+    /// Records what could come out otherwise when it is done again, before an effect rests on it that was
+    /// asked for when `drawn` numbers were drawn.
+    pub(crate) async fn record_what_is_unsure(&self, drawn: u32) {
+        let steps = self.0.journal.unsure(drawn);
         if !steps.is_empty() {
             self.record_all(steps).await;
         }

@@ -6,7 +6,7 @@
 //! What must stay true: what an effect rests on is durable before the effect begins. A failure that the
 //! handler caught is *pending* until then: if the attempt ends with it, the next one tries again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use bytes::Bytes;
@@ -22,17 +22,13 @@ use tokio::time::Instant;
 use crate::Error;
 use crate::step::running;
 
-/// Steps that are kept before they are recorded for their own sake: a command holds a thousand.
-const KEPT_MAX: usize = 500;
-
-/// How much is kept to be recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "what is too much must be recorded"]
-pub enum Kept {
-    /// It may wait.
-    Some,
-    /// It is to be recorded now.
-    Many,
+/// A step that is to be recorded with what follows.
+#[derive(Clone)]
+struct Pending {
+    step: Step,
+    /// Whether it may come out otherwise when it is done again: as a failure, a child that failed, or a
+    /// wait that timed out.
+    unsure: bool,
 }
 
 /// A journal.
@@ -50,7 +46,7 @@ struct Inner {
     generation: u32,
     bytes: usize,
     /// To be recorded with whatever is recorded next, or before the next effect begins.
-    pending: Vec<Step>,
+    pending: Vec<Pending>,
     /// The latest time among the outcomes that the handler has seen.
     seen: Millis,
     /// The store's time when the execution was claimed, and when that was here.
@@ -213,51 +209,59 @@ impl Journal {
         inner.know(step, at);
     }
 
-    /// Keeps a step until something follows that must be recorded: if that never happens, nothing
-    /// has come of it.
-    pub fn keep(&self, step: Step) -> Kept {
-        let pending = &mut self.lock().pending;
-        pending.push(step);
-        if pending.len() < KEPT_MAX { Kept::Some } else { Kept::Many }
+    /// Keeps a step until something follows that must be recorded: if that never happens, nothing has
+    /// come of it. A later run does it again, and the same comes of it unless it is `unsure`.
+    pub fn keep(&self, step: Step, unsure: bool) {
+        self.learn(step.clone());
+        self.lock().pending.push(Pending { step, unsure });
+    }
+
+    /// The number that is drawn next: what is kept under a lower one was seen before.
+    pub fn drawn(&self) -> u32 {
+        self.lock().number
     }
 
     /// Everything that is to be recorded, in order.
     pub fn kept(&self) -> Vec<Step> {
-        let mut steps = self.lock().pending.clone();
+        self.pending(|_| true)
+    }
+
+    /// What an effect rests on that was asked for when `drawn` numbers were drawn, and is to be recorded
+    /// before it begins, in order. What failed later, beside it, it does not rest on: if the attempt ends
+    /// with that, the next one tries it again.
+    pub fn unsure(&self, drawn: u32) -> Vec<Step> {
+        self.pending(|pending| pending.unsure && pending.step.number < drawn)
+    }
+
+    /// What is to be recorded together with the result of a step, in order: also what is sure and kept.
+    pub fn with(&self, step: Step) -> Vec<Step> {
+        let mut steps = self.pending(|pending| !pending.unsure);
+        steps.push(step);
         steps.sort_by_key(|step| step.number);
         steps
     }
 
-    /// What is to be recorded before an effect begins, in order: nothing, unless it may come out otherwise
-    /// when it is done again, as a failure, a child that failed, or a wait that timed out.
-    pub fn unsure(&self) -> Vec<Step> {
-        let kept = self.kept();
-        let unsure = |step: &Step| match step.kind {
-            StepKind::Wait | StepKind::Children | StepKind::Race | StepKind::Timeout => true,
-            StepKind::Run
-            | StepKind::Sleep
-            | StepKind::Now
-            | StepKind::Random
-            | StepKind::Waitpoint
-            | StepKind::Generation => step.outcome == StepOutcome::Failed,
-        };
-        if kept.iter().any(unsure) { kept } else { Vec::new() }
-    }
-
-    /// What is to be recorded together with `step`, in order. Whoever records it
-    /// [says so](Self::recorded); until then others beside him record it too, because nobody knows who
-    /// will be first.
-    pub fn with(&self, step: Step) -> Vec<Step> {
+    /// What is to be recorded together with a step that suspends the handler, in order: everything. Whoever
+    /// records it [says so](Self::recorded); until then others beside it record it too.
+    pub fn with_all(&self, step: Step) -> Vec<Step> {
         let mut steps = self.kept();
         steps.push(step);
         steps.sort_by_key(|step| step.number);
         steps
     }
 
+    fn pending(&self, which: impl Fn(&Pending) -> bool) -> Vec<Step> {
+        let inner = self.lock();
+        let chosen = inner.pending.iter().filter(|pending| which(pending));
+        let mut steps: Vec<_> = chosen.map(|pending| pending.step.clone()).collect();
+        steps.sort_by_key(|step| step.number);
+        steps
+    }
+
     /// These are recorded.
     pub fn recorded(&self, steps: &[Step]) {
-        let done = |step: &Step| steps.iter().any(|one| one.number == step.number);
-        self.lock().pending.retain(|step| !done(step));
+        let done: HashSet<_> = steps.iter().map(|step| step.number).collect();
+        self.lock().pending.retain(|pending| !done.contains(&pending.step.number));
     }
 }
 
@@ -272,8 +276,9 @@ impl Inner {
             return Ok(());
         }
         // Of what is recorded twice, as one that was open, the last counts.
+        let step = as_known_now(step)?;
         let time = step.time.unwrap_or(at);
-        self.know(as_known_now(step)?, time);
+        self.know(step, time);
         Ok(())
     }
 
@@ -291,6 +296,14 @@ impl Inner {
         let known = self.ended.get(&operation.at).or_else(|| self.open.get(&operation.at));
         let (kind, name) = (operation.kind, &operation.name);
         match known {
+            // Earlier releases recorded what came of children as steps of their own code.
+            Some((step, _))
+                if step.operation.is_none()
+                    && (step.kind, kind) == (StepKind::Run, StepKind::Children)
+                    && step.name == *name =>
+            {
+                Ok(())
+            }
             Some((step, _)) if (step.kind, &step.name) != (kind, name) => {
                 let said = format!(
                     "{} is recorded as {} {:?}, and the handler now takes {kind} {:?}",

@@ -27,7 +27,7 @@ pub struct StepInfo {
     /// The same for every try of this step, in this attempt and every other: what an idempotent
     /// receiver recognises it by.
     pub token: Uuid,
-    /// Its place in the journal.
+    /// Its position among the operations of its handler.
     pub number: u32,
     /// Tries before this one, since the handler was started.
     pub retries: u32,
@@ -70,6 +70,7 @@ where
 pub struct StepCall<'c, T, M, F> {
     context: &'c Context,
     at: u32,
+    drawn: u32,
     name: String,
     run: F,
     retry: Option<RetryPolicy>,
@@ -78,7 +79,8 @@ pub struct StepCall<'c, T, M, F> {
 
 impl<'c, T, M, F: StepFn<T, M>> StepCall<'c, T, M, F> {
     pub(crate) fn new(context: &'c Context, at: u32, name: String, run: F) -> Self {
-        Self { context, at, name, run, retry: None, of: PhantomData }
+        let drawn = context.journal().drawn();
+        Self { context, at, drawn, name, run, retry: None, of: PhantomData }
     }
 
     /// Tries the step again before its handler sees it fail: so often, after a second, two, four
@@ -115,14 +117,14 @@ where
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { context, at, name, run, retry, of: _ } = self;
-        Box::pin(take(context, (at, name), run, retry))
+        let Self { context, at, drawn, name, run, retry, of: _ } = self;
+        Box::pin(take(context, (at, drawn, name), run, retry))
     }
 }
 
 async fn take<T, M, F>(
     context: &Context,
-    (at, name): (u32, String),
+    (at, drawn, name): (u32, u32, String),
     mut run: F,
     retry: Option<RetryPolicy>,
 ) -> Result<T, BoxError>
@@ -139,7 +141,7 @@ where
         None => {}
     }
     // What it rests on is durable before it begins: it may do something and fail all the same.
-    context.record_what_is_unsure().await;
+    context.record_what_is_unsure(drawn).await;
     let policy = Policy { retry_policy: retry, ..Policy::default() };
     let token = context.token(at);
     let mut retries = 0;
@@ -182,8 +184,7 @@ async fn failed(
     let failure = StepFailure { message, category: category.unwrap_or_else(plain), class };
     let outcome = (StepOutcome::Failed, ran_ms);
     let step = context.or_stop(context.journal().step(operation, outcome, &failure)).await;
-    context.journal().learn(step.clone());
-    context.keep(step).await;
+    context.journal().keep(step, true);
     StepFailed::new(operation, failure)
 }
 

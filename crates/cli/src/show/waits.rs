@@ -71,6 +71,7 @@ pub fn answer(step: &StepLine) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use ff_core::Millis;
+    use ff_core::step::StepKind;
 
     use super::*;
 

@@ -463,9 +463,16 @@ impl World {
     /// What happened to the flow itself, in order.
     pub async fn flow_events(&self, flow: FlowId) -> Vec<Event> {
         let filter = Filter { flow: Some(flow), ..Filter::default() };
-        let page = self.feed(&Cursor::Start, &filter, 1_000).await;
-        let events = page.events.into_iter().map(|event| event.event);
-        events.filter(|event| event.execution.is_none()).collect()
+        let (mut from, mut own) = (Cursor::Start, Vec::new());
+        loop {
+            let page = self.feed(&from, &filter, 1_000).await;
+            let events = page.events.iter().map(|event| event.event.clone());
+            own.extend(events.filter(|event| event.execution.is_none()));
+            if page.events.is_empty() {
+                return own;
+            }
+            from = page.next;
+        }
     }
 
     /// The names of what happened to the flow itself, in order.

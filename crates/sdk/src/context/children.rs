@@ -62,7 +62,7 @@ impl Context {
         self.extend(Graph { nodes, ..Graph::default() }).await;
         // Until it is recorded with another step, its name finds it again.
         let step = journal.step(&operation, (StepOutcome::Done, 0), &id);
-        self.keep(self.or_stop(step).await).await;
+        journal.keep(self.or_stop(step).await, false);
         id
     }
 
@@ -123,7 +123,7 @@ impl Context {
         }
         if tasks.is_empty() {
             let step = journal.step(&operation, (StepOutcome::Done, 0), &[(); 0]);
-            self.keep(self.or_stop(step).await).await;
+            journal.keep(self.or_stop(step).await, false);
             return Vec::new();
         }
         let nodes = self.or_stop(self.nodes(number, tasks)).await;
@@ -141,8 +141,7 @@ impl Context {
         let step = self.or_stop(step).await;
         if ends.iter().any(End::is_failure) {
             // If the attempt ends with that, and the child is replayed too, it is waited for anew.
-            journal.learn(step.clone());
-            self.keep(step).await;
+            journal.keep(step, true);
         } else {
             self.record(step).await;
         }
@@ -165,7 +164,7 @@ impl Context {
     /// Adds to the flow. What is there from an earlier run is left as it is.
     async fn extend(&self, graph: Graph) {
         // Children rest on what the handler found before.
-        self.record_what_is_unsure().await;
+        self.record_what_is_unsure(self.0.journal.drawn()).await;
         let by = Some(self.held());
         let extend = ExtendFlow { flow: self.own_flow(), graph, seal: false, by };
         let extended = persistently(|| self.0.fabric.extend_flow(extend.clone())).await;

@@ -206,9 +206,8 @@ impl Context {
         let waited = self.or_stop(waited).await;
         let step = journal.step(&operation, (StepOutcome::Done, 0), &waited);
         let step = self.or_stop(step).await;
-        journal.learn(step.clone());
         if waited.timed_out() && !for_its_time {
-            self.keep(step).await;
+            journal.keep(step, true);
         } else {
             self.record(step).await;
         }
@@ -227,8 +226,7 @@ impl Context {
             if let Some(waited) = self.answer(&asked).await {
                 let step = journal.step(&operation, (StepOutcome::Done, 0), &waited);
                 let step = self.or_stop(step).await;
-                self.record(step.clone()).await;
-                journal.learn(step);
+                self.record(step).await;
             }
         }
     }
@@ -254,11 +252,12 @@ impl Context {
         let journal = self.journal();
         let asked =
             before.unwrap_or_else(|| Asked { suspension_id: Uuid::now_v7(), last: ask.last });
+        let kept = self.few_kept().await;
         let steps = if again {
-            journal.kept()
+            kept
         } else {
             let step = journal.step(operation, (StepOutcome::Open, 0), &asked);
-            journal.with(self.or_stop(step).await)
+            journal.with_all(self.or_stop(step).await)
         };
         let suspend = Suspend {
             id,

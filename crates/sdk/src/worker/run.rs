@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::Code;
 use ff_core::ExecutionId;
 use ff_core::Fence;
 use ff_core::decide::complete::Complete;
@@ -153,6 +154,10 @@ async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went
         records.and_then(|records| Journal::new(records, work.started_at, work.claimed_at));
     let journal = match journal {
         Ok(journal) => journal,
+        // Of an earlier release: a worker of that one can go on with it.
+        Err(error) if error.is(Code::StepConflict) => {
+            return back_for_others(crew, &work, error.to_string()).await;
+        }
         Err(error) => return Went::Stopped(error),
     };
     let input = work.input.clone();
@@ -172,10 +177,14 @@ async fn work_on(crew: &Arc<Crew>, work: Work, lost: &CancellationToken) -> Went
     }
 }
 
-/// Gives back what no handler is here for, and says so where people look.
+/// What no handler is here for.
 async fn unknown(crew: &Crew, work: &Work) -> Went {
     let known = crew.handlers.kinds().join(", ");
-    let mut message = format!("this worker handles {known}, not {}", work.kind);
+    back_for_others(crew, work, format!("this worker handles {known}, not {}", work.kind)).await
+}
+
+/// Gives back what another worker may be able to do, and says why where people look.
+async fn back_for_others(crew: &Crew, work: &Work, mut message: String) -> Went {
     tracing::error!("{message}; giving it back for {UNKNOWN_AGAIN:?}");
     truncate(&mut message, PROGRESS_BYTES_MAX);
     let (id, fence) = (work.id, work.fence);
@@ -226,7 +235,6 @@ fn report_of(id: ExecutionId, fence: Fence, went: Went) -> Option<Report> {
 }
 
 fn says_that_it_is_lost(error: &Error) -> bool {
-    use ff_core::Code;
     let lost = [
         Code::StaleLease,
         Code::LeaseExpired,

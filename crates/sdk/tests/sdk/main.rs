@@ -6,6 +6,7 @@ mod clients;
 mod failures;
 mod flows;
 mod leases;
+mod outcomes;
 mod steps;
 mod stops;
 

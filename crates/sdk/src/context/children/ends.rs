@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Handle, in_words, not_successful, read_result};
+use crate::error::truncate;
 use crate::fabric::Fabric;
 use crate::pauses::persistently;
 use crate::{Context, Error};
@@ -19,6 +20,9 @@ const READS: usize = 16;
 /// Bytes of results that one step of a journal keeps. Beyond it, results stay with the children, who
 /// are kept for as long as their flow is.
 const KEPT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a failure that are kept at least.
+const FAILURE_BYTES_MIN: usize = 100;
 
 /// How a child ended.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,7 +101,7 @@ pub async fn first_of(fabric: &Arc<dyn Fabric>, ids: &[ExecutionId]) -> Result<V
         let Some(running) = found.iter().find(|child| !child.public_state.is_terminal()) else {
             let failed =
                 found.iter().map(|child| End::new(child.execution_id, Err(in_words(child))));
-            return Ok(failed.collect());
+            return Ok(slim(failed.collect()));
         };
         // Somebody has one run again: the race is not over.
         let child = Handle::new(Arc::clone(fabric), running.execution_id);
@@ -109,11 +113,20 @@ pub async fn first_of(fabric: &Arc<dyn Fabric>, ids: &[ExecutionId]) -> Result<V
 fn slim(mut ends: Vec<End>) -> Vec<End> {
     let mut bytes = 0;
     for end in &mut ends {
-        if let Fate::Result(json) = &end.fate {
-            bytes += json.text().len();
-            if bytes > KEPT_BYTES_MAX {
-                end.fate = Fate::Elsewhere;
+        match &mut end.fate {
+            Fate::Result(json) => {
+                bytes += json.text().len();
+                if bytes > KEPT_BYTES_MAX {
+                    end.fate = Fate::Elsewhere;
+                }
             }
+            Fate::Failed(why) => {
+                bytes += why.len();
+                if bytes > KEPT_BYTES_MAX {
+                    truncate(why, FAILURE_BYTES_MIN);
+                }
+            }
+            Fate::Elsewhere => {}
         }
     }
     ends

@@ -67,7 +67,8 @@ impl WaitpointCall<'_> {
         let step = journal.step(&operation, (StepOutcome::Done, 0), &id);
         // In one commit: what was made without a word of it would be made again by whoever runs next,
         // and signals to it would be lost.
-        let steps = journal.with(context.or_stop(step).await);
+        context.few_kept().await;
+        let steps = journal.with_all(context.or_stop(step).await);
         // What its author asked for makes no sense: he is to be told, like any caller.
         let his = |error: &Error| error.is(Code::InvalidInput) || error.is(Code::TooManyWaitpoints);
         match waitpoint.ask(steps.clone()).await {
@@ -75,6 +76,7 @@ impl WaitpointCall<'_> {
             asked => drop(context.or_stop(asked).await),
         }
         journal.recorded(&steps);
+        steps.into_iter().for_each(|step| journal.learn(step));
         Ok(waitpoint)
     }
 }
