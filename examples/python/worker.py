@@ -19,17 +19,15 @@ class Job:
     def __init__(self, work):
         self.work, self.path, self.next = work, f"/v1/executions/{work['execution_id']}", 0
         recorded = call(self.path + "/steps?limit=1000")["steps"] if work["may_have_steps"] else []
-        self.journal = {step.get("operation", str(step["number"])): step
-                        for step in recorded if step["kind"] == "run"}
+        self.journal = {step.get("operation", str(step["number"])): step for step in recorded if step["kind"] == "run"}
         self.number = max((step["number"] + 1 for step in recorded), default=0)
 
     def step(self, name, run):
         """Runs once, and is remembered with its result."""
-        operation, self.next = str(self.next), self.next + 1
+        operation, self.next, self.number = str(self.next), self.next + 1, self.number + 1
         if (known := self.journal.get(operation)) is None:
             known = {"number": self.number, "operation": operation, "name": name, "result": run()}
             call(self.path + "/steps", {"fence": self.work["fence"], "steps": [known]})
-            self.number += 1
         elif known["name"] != name:
             raise ValueError(f"step {operation} is recorded as {known['name']!r}, not {name!r}")
         return known["result"]

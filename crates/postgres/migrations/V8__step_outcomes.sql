@@ -12,7 +12,8 @@ alter domain ff_step_kind add constraint ff_step_kind_check
     check (value in ('run', 'sleep', 'now', 'random', 'wait', 'waitpoint', 'children', 'race',
     'timeout', 'generation'));
 
--- The rows on their way in, with it. Processes of earlier versions send those without.
+-- The rows on their way in, with it. Servers of earlier versions send those without; their workers are
+-- stopped first, because they take a recorded failure for a result.
 create type ff_step_row_8 as (
     partition_key smallint, execution_id uuid, number integer, attempt_index integer, kind text,
     name text, operation text, outcome text, time_ms bigint, ran_ms bigint, at_ms bigint,

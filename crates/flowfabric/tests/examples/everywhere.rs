@@ -192,7 +192,7 @@ async fn an_order_survives_a_crash_at_every_point() {
         let receipt: orders::Receipt = made.result().await.unwrap();
         assert_eq!(receipt.paid, 900, "{death:?}");
         assert_eq!(shop.deeds(), ORDERED, "{death:?}");
-        assert_eq!(made.history().await.unwrap().steps.len(), 11, "{death:?}");
+        assert_eq!(made.history().await.unwrap().steps.len(), 10, "{death:?}");
         died
     })
     .await;

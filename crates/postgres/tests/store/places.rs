@@ -211,7 +211,7 @@ async fn where_a_schema_stands_is_told_without_changing_it() {
     let schema = absent();
     let url = format!("{}?schema={schema}", server::url());
     let old = ["executions", "flows", "suspensions", "lean_rows", "leaner_rows", "lean_waits"];
-    let names = old.into_iter().chain(["result_digests"]);
+    let names = old.into_iter().chain(["result_digests", "step_outcomes"]);
     let missing = (1..).zip(names).map(|(number, name)| (number, name.to_owned())).collect();
     let nothing = Ok(Standing { version: 0, missing });
     assert_eq!(Postgres::standing(&url).await, nothing);
