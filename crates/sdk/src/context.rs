@@ -236,15 +236,18 @@ impl Context {
 
     /// A random number, the same for this name whenever the handler runs again.
     pub fn random(&self, name: impl AsRef<str>) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = *self.uuid(name).as_bytes();
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+        let bits = u128::from_be_bytes(self.chance("random", name.as_ref()));
+        u64::try_from(bits >> 64).expect("half of the bits fit")
     }
 
     /// A UUID, the same for this name whenever the handler runs again, and no other's.
     pub fn uuid(&self, name: impl AsRef<str>) -> uuid::Uuid {
+        uuid::Builder::from_random_bytes(self.chance("uuid", name.as_ref())).into_uuid()
+    }
+
+    fn chance(&self, what: &str, name: &str) -> [u8; 16] {
         let (id, generation) = (self.0.work.id, self.0.journal.generation());
-        let text = format!("{id}#{generation} {}", name.as_ref());
-        uuid::Builder::from_random_bytes(digest(&text)).into_uuid()
+        digest(&format!("{id}#{generation} {what} {name}"))
     }
 
     fn fabric(&self) -> &Arc<dyn Fabric> {
@@ -283,7 +286,9 @@ impl Context {
             rest = later;
         }
         // The handler sees them as a later run will, and their time.
-        steps.into_iter().for_each(|step| self.0.journal.learn(step));
+        for step in steps {
+            self.0.journal.learn(step);
+        }
     }
 
     /// What is kept, if a command has room for it; else it is recorded by itself.

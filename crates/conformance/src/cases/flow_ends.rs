@@ -126,8 +126,8 @@ pub async fn a_cancelled_flow_ends_with_its_last_member(w: Arc<World>) {
 /// not decided never will be.
 pub async fn a_cancellation_that_ends_the_last_member_ends_the_flow(w: Arc<World>) {
     let drawn = w.sketch("a>b>c d").submit().await;
-    let (flow, [a, b, c, d]) = (drawn.flow, drawn.ids(["a", "b", "c", "d"]));
-    w.succeed(d).await;
+    let (flow, id) = (drawn.flow, |node| drawn.id(node));
+    w.succeed(id("d")).await;
     w.dispatch().await;
     w.cancel_flow(flow, CancellationPolicy::Pending).await.expect("it is open");
     let own = ff_core::ExecutionId::for_flow(flow, flow.0);
@@ -137,7 +137,7 @@ pub async fn a_cancellation_that_ends_the_last_member_ends_the_flow(w: Arc<World
     assert_eq!(w.flow_event_names(flow).await, ends);
     let row = w.flow(flow).await;
     assert_eq!(row.ended, Ended { well: 1, badly: 3 });
-    for (from, to) in [(a, b), (b, c)] {
+    for (from, to) in [(id("a"), id("b")), (id("b"), id("c"))] {
         let edge = EdgeSnapshot::of(&w.edge(flow, from, to).await, &row);
         assert_eq!((edge.edge_state, edge.resolved_at), (EdgeWord::Impossible, Some(w.now())));
         let group = EdgeGroupSnapshot::of(&w.group(flow, to).await, &row);

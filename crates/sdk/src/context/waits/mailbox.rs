@@ -76,7 +76,9 @@ impl WaitpointCall<'_> {
             asked => drop(context.or_stop(asked).await),
         }
         journal.recorded(&steps);
-        steps.into_iter().for_each(|step| journal.learn(step));
+        for step in steps {
+            journal.learn(step);
+        }
         Ok(waitpoint)
     }
 }
