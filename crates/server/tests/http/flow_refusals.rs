@@ -189,7 +189,8 @@ async fn a_flow_that_has_ended_stays_as_it_is() {
 #[tokio::test]
 async fn a_flow_that_is_created_again_with_other_content_says_in_which_field() {
     let site = Site::open().await;
-    for (n, nodes) in [(1, json!({})), (2, json!({"nodes": [node("a")]}))] {
+    let submission = json!({"nodes": [node("a")]});
+    for (n, operation, nodes) in [(1, "create_flow", json!({})), (2, "submit_flow", submission)] {
         let create = async |other: &Value| {
             let mut body = json!({"flow_id": flow_id(n), "flow_kind": "order", "namespace": "shop",
                                   "creator_identity": "ann", "tags": {"shop.tier": "gold"}});
@@ -211,7 +212,7 @@ async fn a_flow_that_is_created_again_with_other_content_says_in_which_field() {
             let clash = create(&other).await;
             refused(&clash, 409, "flow_id_conflict");
             assert_eq!(clash.body["field"], field, "{clash:?}");
-            assert_eq!(clash.body["operation"], "create_flow", "{clash:?}");
+            assert_eq!(clash.body["operation"], operation, "{clash:?}");
         }
         let flow = site.get(&flow_path(flow_id(n), "")).await.body;
         let kept = [&flow["creator_identity"], &flow["tags"]];
