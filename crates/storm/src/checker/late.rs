@@ -144,7 +144,11 @@ fn claimed_before(id: ExecutionId, life: &[&Call], said: &Call, ready: i64) -> b
         (What::End { fence: one, .. }, What::End { fence: other, .. }) => one == other,
         (one, other) => one == other,
     };
-    let since = life.iter().filter(same).map(|call| call.sent).min().unwrap_or(said.sent);
+    let since = match said.what {
+        // It is created once, also if the reply to its first creation was lost and tells no id.
+        What::Create { .. } | What::Submit { .. } => i64::MIN,
+        _ => life.iter().filter(same).map(|call| call.sent).min().unwrap_or(said.sent),
+    };
     life.iter().any(|call| match &call.what {
         What::Claim { grants, .. } => {
             let granted = grants.iter().any(|grant| grant.id == id);

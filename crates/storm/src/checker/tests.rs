@@ -311,6 +311,12 @@ fn work_that_nobody_claims_is_late_until_the_end() {
     record.calls.pop();
     record.readers = vec![reader("consumer", &[event("completion", 1_900, None)])];
     assert_eq!(rules(&record, &settled("skipped")), [""; 0]);
+    // The reply to its first creation was lost, and it had ended when the second one was answered.
+    record.readers.clear();
+    record.calls =
+        vec![claimed((2, 4), 1, 9_000), completed(5, 1), created(10), empty(500, 2_000, "a")];
+    let found = late(&record);
+    assert!(found.iter().all(|rule| *rule != "ready work lay beside a waiting claim"), "{found:?}");
 }
 
 #[test]
