@@ -163,7 +163,7 @@ pub struct StepRow {
     pub operation: Option<String>,
     /// What became of it.
     pub outcome: String,
-    /// When, as the handler is told.
+    /// The time of the outcome that handlers read; nothing is the time of recording.
     pub time_ms: Option<i64>,
     /// How long it took.
     pub ran_ms: i64,

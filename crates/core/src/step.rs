@@ -59,7 +59,7 @@ pub struct Step {
     pub name: StepName,
     /// What became of it.
     pub outcome: StepOutcome,
-    /// When, as the handler is told in every run: nothing is the time of recording.
+    /// The time of the outcome, the same in every run of the handler; nothing is the time of recording.
     pub time: Option<Millis>,
     /// How long it took, by the worker's clock.
     pub ran_ms: u64,

@@ -147,7 +147,8 @@ text!(
     Prose
 );
 text!(
-    /// Which operation of a handler a step is, in the words of whoever runs it; never interpreted.
+    /// Identifies the operation of a handler that a step records. The worker chooses it; the engine never
+    /// interprets it.
     OperationId, "operation", limits::NAME_BYTES_MAX, Printable
 );
 text!(

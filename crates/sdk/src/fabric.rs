@@ -64,7 +64,7 @@ pub struct Work {
     pub tags: BTreeMap<String, String>,
     /// When it was created.
     pub created_at: Millis,
-    /// When it began, as a handler that has seen nothing yet is told the time.
+    /// When the execution was claimed for the first time: what `now` gives before the first outcome.
     pub started_at: Millis,
     /// What to work on.
     pub input: Option<Payload>,

@@ -241,8 +241,8 @@ impl Journal {
         steps
     }
 
-    /// What is to be recorded together with a step that suspends the handler, in order: everything. Whoever
-    /// records it [says so](Self::recorded); until then others beside it record it too.
+    /// Every pending step and `step`, in order: what a command that suspends the handler records. The caller
+    /// removes them with [`recorded`](Self::recorded); until then, other commands carry them too.
     pub fn with_all(&self, step: Step) -> Vec<Step> {
         let mut steps = self.kept();
         steps.push(step);

@@ -3,7 +3,7 @@
 -- The executions come first, and sorted: whoever creates the same ones waits there, and holds
 -- nothing else. It stands apart from create.sql because the leases are one more part, which every
 -- creation would pay for, also with none to insert. The guard is that of lease/free.sql, and comes first:
--- a claim is locked also while this waits for somebody who creates the same.
+-- a claim is locked also while this waits for a transaction that creates the same execution.
 with free as materialized (
     select 1 / (not exists (
         select from unnest($4::ff_lease_row[]) i
